@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import groupby
+from typing import Any
 
 from rackwright.report.document import Report
 from rackwright.report.humanize import headline
 from rackwright.report.result import Result
+from rackwright.report.training_html import STYLE as TRAINING_STYLE
+from rackwright.report.training_html import training_section
 from rackwright.report.unreachable import unreachable_nodes
 from rackwright.report.verdict import Verdict
 
@@ -25,8 +28,12 @@ td:last-child{text-align:right}code{font-size:.9em}summary{cursor:pointer}
 _MARKS = {Verdict.PASSED: "✓", Verdict.FAILED: "✗", Verdict.UNKNOWN: "?", Verdict.SKIPPED: "-"}
 
 
-def as_html(report: Report, fabric: str = "") -> str:
-    """Return a complete HTML page with all texts escaped. `fabric`: picture of the fabric (SVG) to embed."""
+def as_html(report: Report, fabric: str = "", demos: Mapping[str, Mapping[str, Any]] | None = None) -> str:
+    """Return a complete HTML page with all texts escaped.
+
+    fabric: picture of the fabric (SVG) to embed.
+    demos: the newest record of each kind of demo.
+    """
     wrong = [check for check in report.checks if check.verdict in (Verdict.FAILED, Verdict.UNKNOWN)]
     nodes = unreachable_nodes(wrong)
     rest = [check for check in wrong if (check.node, check.reason) not in nodes]
@@ -34,7 +41,7 @@ def as_html(report: Report, fabric: str = "") -> str:
         [
             "<!doctype html><html lang=en><head><meta charset=utf-8>",
             '<meta name=viewport content="width=device-width,initial-scale=1">',
-            f"<title>{escape(report.stack)}: {escape(headline(report))}</title><style>{_STYLE}</style></head><body>",
+            f"<title>{escape(report.stack)}: {escape(headline(report))}</title><style>{_STYLE}{TRAINING_STYLE}</style></head><body>",
             f"<h1>{escape(report.stack)}: <span class={report.verdict}>{escape(headline(report))}</span></h1>",
             f"<p class=dim>level {escape(report.level)}, plan {escape(report.plan)}, {_when(report)}<br>{_counts(report)}</p>",
             *(_unreachable_node(node, reason, count) for (node, reason), count in nodes.items()),
@@ -42,6 +49,7 @@ def as_html(report: Report, fabric: str = "") -> str:
             *_nodes_out(report),
             *_subjects(report),
             *_not_run(report),
+            *training_section(demos or {}),
             *_fabric(fabric),
             "</body></html>\n",
         ]

@@ -8,7 +8,8 @@ from typing import Final
 
 from rackwright.files import write_atomic
 from rackwright.report.acceptance import Acceptance
-from rackwright.report.document import Report
+from rackwright.report.demo_records import last_records
+from rackwright.report.document import Report, read
 from rackwright.report.html import as_html
 from rackwright.report.junit import as_junit
 from rackwright.report.verdict import Verdict
@@ -30,10 +31,23 @@ def write(report: Report, folder: Path) -> Path:
     if report.partial:
         return _replace(folder / PARTIAL, _json(report))
     _replace(folder / JUNIT, as_junit(report))
-    _replace(folder / HTML, as_html(report, _picture(folder)))
+    _replace(folder / HTML, _page(report, folder))
     if report.job_verdict in (Verdict.PASSED, Verdict.FAILED):  # Skipped job checks on busy nodes do not replace the earlier result.
         _replace(folder / JOBS, _json(report))
     return _replace(folder / RECORD, _json(report))
+
+
+def write_html(folder: Path) -> None:
+    """Write the page of the recorded report again, with the demos that ran since. Do nothing without a page: no run of checks has ended.
+
+    Raises UndeterminedError if the recorded report cannot be read.
+    """
+    if (folder / HTML).exists():
+        _replace(folder / HTML, _page(read(folder / RECORD), folder))
+
+
+def _page(report: Report, folder: Path) -> str:
+    return as_html(report, _picture(folder), last_records(folder))
 
 
 def _picture(folder: Path) -> str:

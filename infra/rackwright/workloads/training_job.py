@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Final
@@ -53,7 +53,12 @@ class TrainingJob:
 
 def run_files(job: TrainingJob) -> dict[str, str]:
     """Return all files of a run's folder by their path: scripts, and the training program below `program`, which PYTHONPATH names."""
-    return {"job.sh": render(job), "task.sh": TASK, **{f"program/{path}": text for path, text in program_files().items()}}
+    return {"job.sh": render(job), "task.sh": TASK, **program_below_run()}
+
+
+def program_below_run() -> dict[str, str]:
+    """Return the texts of the training program by their path in a run's folder."""
+    return {f"program/{path}": text for path, text in program_files().items()}
 
 
 def program_files() -> dict[str, str]:
@@ -73,30 +78,42 @@ def render(job: TrainingJob) -> str:
     job. Otherwise the script submits a new job: a requeued one has to wait for the lifetime of a credential, 121 s by default
     (slurm.conf(5), cred_expire; batch_requeue_fini in job_mgr.c). `--requeue` remains for the loss of the node that runs the script.
     """
-    parts = (*_head(job), *_BEGIN.format(run=shlex.quote(job.run)).splitlines(), *_environment(job), *_functions(job), *_end(job))
+    parts = (
+        *_head(job),
+        *RECORD.format(run=shlex.quote(job.run)).splitlines(),
+        *_BEGIN.splitlines(),
+        *_environment(job),
+        *_functions(job),
+        *_end(job),
+    )
     return "\n".join(parts) + "\n"
 
 
 def _head(job: TrainingJob) -> Iterator[str]:
+    more = {"gpus-per-node": str(job.gpus_per_node)} if job.gpus_per_node else {}
+    yield from batch_header(job.name, job.run, job.partition, job.nodes, job.minutes, {**more, "requeue": ""})
+
+
+def batch_header(name: str, run: str, partition: str, nodes: int, minutes: int, more: Mapping[str, str]) -> Iterator[str]:
+    """Yield the first lines of a batch script that has its nodes alone. `more`: further options of sbatch, with empty values for flags."""
     yield "#!/bin/bash"
     options = {
-        "job-name": job.name,
-        "partition": job.partition,
-        "nodes": str(job.nodes),
+        "job-name": name,
+        "partition": partition,
+        "nodes": str(nodes),
         "ntasks-per-node": "1",
         "exclusive": "",
         "mem": "0",
-        **({"gpus-per-node": str(job.gpus_per_node)} if job.gpus_per_node else {}),
-        "time": str(job.minutes),
-        "requeue": "",
+        "time": str(minutes),
+        **more,
         "open-mode": "append",
-        "output": f"{job.run}/output.txt",
-        "chdir": job.run,
+        "output": f"{run}/output.txt",
+        "chdir": run,
     }
     yield from (f"#SBATCH --{name}={value}" if value else f"#SBATCH --{name}" for name, value in options.items())
 
 
-_BEGIN: Final = """
+RECORD: Final = """
 set -u
 run={run}
 attempt=${{1:-0}}
@@ -104,17 +121,21 @@ record() {{
     printf '{{"event": "%s", "attempt": "%s", "time": %s, "job": "%s", "nodes": "%s"}}\\n' \\
         "$1" "$attempt" "$(date +%s.%3N)" "$SLURM_JOB_ID" "$SLURM_JOB_NODELIST" >> "$run/jobs.jsonl"
 }}
-# Slurm may requeue a job that has submitted its successor.
-[ ! -e "$run/succeeded-$SLURM_JOB_ID" ] || {{ record superseded; exit 0; }}
-if [ "${{SLURM_RESTART_COUNT:-0}}" -gt 0 ]; then
+"""
+"""Lines of every batch script that writes events."""
+_BEGIN: Final = """# Slurm may requeue a job that has submitted its successor.
+[ ! -e "$run/succeeded-$SLURM_JOB_ID" ] || { record superseded; exit 0; }
+if [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]; then
     while [ -e "$run/attempt-$attempt" ]; do attempt=$((attempt + 1)); done
 fi
 first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 """
+ENVIRONMENT: Final = "export PYTHONPATH=$run/program PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1"
+"""Line that lets a node import the program of a run."""
 
 
 def _environment(job: TrainingJob) -> Iterator[str]:
-    yield "export PYTHONPATH=$run/program PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1"
+    yield ENVIRONMENT
     yield f"export NETWORK={shlex.quote(job.network)}"
     if not job.gpus_per_node:
         yield "export OMP_NUM_THREADS=1"

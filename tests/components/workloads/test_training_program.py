@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from rackwright.report.finetuning import LIMIT
 from rackwright.workloads.training import manifest
 from rackwright.workloads.training_job import PACKAGE, program_files
 
@@ -158,6 +159,51 @@ def test_fsdp2_has_gradients_of_ddp(program: Program, undisturbed: list[dict[str
     replicated, sharded = program.moments("undisturbed"), program.moments("sharded")
     assert len(replicated) == len(sharded) > 40
     assert list(sharded.values()) == pytest.approx(list(replicated.values()), rel=1e-3)
+
+
+_TUNED = """
+import json, sys, torch
+from rackwright.workloads.training import finetune, lora
+from pathlib import Path
+run, checkpoint = Path(sys.argv[1]), Path(sys.argv[2])
+base, adapted = (finetune.load_base(checkpoint, torch.device("cpu")) for _ in range(2))
+lora.load_adapter(run / "adapter", adapted)
+tokens = torch.randint(0, 256, (2, 128), generator=torch.Generator().manual_seed(1))
+with torch.no_grad():
+    expected, plain = adapted(tokens), base(tokens)
+    lora.merge(adapted)
+    merged = adapted(tokens)
+print(json.dumps({"merged": float((merged - expected).abs().max()), "plain": float((plain - expected).abs().max()),
+                  "keys": sorted(torch.load(run / "adapter/adapter_model.bin", weights_only=True))[:2]}))
+"""
+
+
+def test_adapters_change_model_and_merge_into_it(program: Program, undisturbed: list[dict[str, Any]]) -> None:
+    run = program.folder / "tuned"
+    run.mkdir()
+    checkpoints = program.folder / "undisturbed/checkpoints"
+    environment = {**os.environ, "PYTHONPATH": str(program.folder / "program"), "OMP_NUM_THREADS": "1"}
+    command = [PYTHON, "-m", f"{PACKAGE}.finetune", "--run", str(run), "--checkpoints", str(checkpoints), "--steps=30"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    found = next(one for one in events(run) if one["event"] == "evaluation")
+    assert found["new"]["after"] < found["new"]["before"] and found["merged_difference"] <= LIMIT
+    assert [manifest.find_damage(run / name) for name in ("adapter", "merged")] == [[], []]
+    check = [PYTHON, "-c", _TUNED, str(run), str(checkpoints / manifest.name_of(STEPS))]
+    done = subprocess.run(check, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    scores = json.loads(done.stdout.splitlines()[-1])
+    assert scores["plain"] > 0.01 > 100 * scores["merged"], "the adapters have an effect, and merging keeps it"
+    assert scores["keys"][0] == "base_model.model.blocks.0.narrow.lora_A.weight", "PEFT's name"
+
+
+def test_fine_tuning_refuses_damaged_checkpoints(program: Program) -> None:
+    run = program.folder / "refused"
+    (run / "checkpoints" / manifest.name_of(8)).mkdir(parents=True)
+    environment = {**os.environ, "PYTHONPATH": str(program.folder / "program")}
+    command = [PYTHON, "-m", f"{PACKAGE}.finetune", "--run", str(run), "--checkpoints", str(run / "checkpoints")]
+    assert subprocess.run(command, env=environment, check=False).returncode == 1
+    assert [(one["event"], one["damaged"]) for one in events(run)] == [("refused", [manifest.name_of(8)])]
 
 
 def copy_without_last(program: Program, name: str) -> None:

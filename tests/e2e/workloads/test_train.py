@@ -1,17 +1,20 @@
-"""`rackwright demo STACK train` in a lab with PyTorch for CPUs: undisturbed, with a killed worker, and the checkpoints that remain.
+"""`rackwright demo STACK train|finetune` in a lab with PyTorch for CPUs: undisturbed, with a killed worker, interrupted; the checkpoints.
 
 The tests build on one another: the first run is the baseline of the others.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.project import Project, clone
+from support.project import ROOT, Project, clone
 
 from rackwright.report.schemas import schema_errors
 
@@ -40,6 +43,11 @@ def train(lab: Project, *options: str) -> dict[str, Any]:
     return document
 
 
+def remove_files(lab: Project, document: dict[str, Any]) -> None:
+    """Delete what a run left: with 64 MiB for each file, the file system of the stack holds four runs."""
+    assert lab.as_user(f"rm -r {document['folder']}").ok
+
+
 @pytest.fixture(scope="module")
 def baseline(lab: Project) -> dict[str, Any]:
     """Return the record of an undisturbed run."""
@@ -58,6 +66,7 @@ def test_training_completes_and_is_recorded_as_baseline(lab: Project, baseline: 
 
 def test_killed_worker_ends_in_identical_loss(lab: Project, baseline: dict[str, Any]) -> None:
     document = train(lab, "--kill-worker")
+    remove_files(lab, document)
     assert document["verdict"]["rule"] == "identical" and document["final_bits"] == baseline["final_bits"]
     assert [one["node"] for one in document["injected"]] == ["worker1"] and document["injected"][0]["undone"]
     assert len(document["attempts"]) > 1 and document["failures"][0]["steps_lost"] > 0
@@ -67,7 +76,48 @@ def test_killed_worker_ends_in_identical_loss(lab: Project, baseline: dict[str, 
 
 def test_fsdp2_trains_the_same_model(lab: Project, baseline: dict[str, Any]) -> None:
     document = train(lab, "--mode", "fsdp2")
+    remove_files(lab, document)
     assert document["final_loss"] == pytest.approx(baseline["final_loss"], rel=0.05)
+
+
+def test_adapters_of_newest_checkpoint_are_evaluated(lab: Project, baseline: dict[str, Any], tmp_path: Path) -> None:
+    """Their files are verified as checkpoints are."""
+    said = lab.rackwright("demo", lab.stack, "finetune", "--steps", "60")
+    assert said.ok and "loss on new text" in said.output, said.end
+    document: dict[str, Any] = json.loads(next((lab.home / lab.stack / "demos").glob("finetune-*.json")).read_text())
+    assert schema_errors("finetune", document) == []
+    assert document["base"]["step"] == int(STEPS) and document["adapter"]["parameters"] == 65_536
+    assert document["evaluation"]["new"]["after"] < document["evaluation"]["new"]["before"]
+    config = lab.home / lab.stack / "ssh_config"
+    for name, files in (("adapter", {"adapter_config.json", "adapter_model.bin"}), ("merged", {"model.pt"})):
+        lab.run(["scp", "-q", "-r", "-F", str(config), f"login0:{document[name]['path']}", str(tmp_path)])
+        assert {file.name for file in (tmp_path / name).iterdir()} == {*files, "manifest.json"}
+        assert lab.rackwright("checkpoints", "verify", str(tmp_path / name)).ok
+    page = (lab.home / lab.stack / "report.html").read_text()
+    assert document["run"] in page and "Training" in page and "SIMULATED" in page
+    users = lab.ssh("login0", f"sacct -nXP -j {document['job']} -o User,State,NNodes").output.split()
+    assert users == ["alice|COMPLETED|1"]
+
+
+def test_interrupted_run_leaves_nothing(lab: Project) -> None:
+    """Ctrl-C while the killed worker is off."""
+    command = [str(ROOT / ".venv/bin/python"), "-m", "rackwright.cli.main", "demo", lab.stack, "train", "--steps", "400", "--kill-worker"]
+    child = lab.start(command)
+    output = ""
+    try:
+        assert child.stdout is not None
+        for line in child.stdout:
+            output += line
+            if "killed after step" in line:
+                child.send_signal(signal.SIGINT)
+        child.wait(timeout=120)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+    assert child.returncode == 3, output
+    assert "interrupted after step" in output and "its jobs are cancelled; worker1, which was killed, is started again" in output, output
+    assert lab.ssh("login0", "squeue -h").output.strip() == ""
+    assert lab.ssh("worker1", "true").ok, "the worker runs again"
 
 
 def test_verify_names_damaged_shard(lab: Project, baseline: dict[str, Any], tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ import yaml
 
 from rackwright.cli.render.demo import text
 from rackwright.drivers import node_kill, remote_exec
-from rackwright.errors import InputError, UndeterminedError
+from rackwright.errors import InputError, RackwrightError, UndeterminedError
 from rackwright.inventory import Host, inventory, paths
-from rackwright.operations.demo import training
+from rackwright.operations.demo import following, training
+from rackwright.operations.demo.finetuning import FinetuneOptions, finetune
 from rackwright.operations.demo.training import TrainingOptions, train
 from rackwright.operations.stack import load_plan
 from rackwright.report.schemas import schema_errors
@@ -43,6 +44,7 @@ class Cluster:
         self.asked: list[dict[str, Any]] = []
         self.follows: Iterator[dict[str, Any]] = iter(())
         self.begin: dict[str, Any] = {"error": "", "job": "41", "free_mib": 9000, "submitted": 0.0}
+        self.checkpoints = True
         self.done: list[tuple[str, str]] = []
         self.said: list[str] = []
 
@@ -55,6 +57,8 @@ class Cluster:
             if found.get("interrupt"):
                 raise KeyboardInterrupt
             return found
+        if request["action"] == "newest":
+            return {"error": "", "found": next(iter(request["folders"]), "") if self.checkpoints else ""}
         return self.begin if request["action"] == "begin" else {"error": "", "text": "srun: error: worker1: task 1: Exited\n"}
 
     async def kill(self, _stack: str, target: str, node: str) -> None:
@@ -79,7 +83,8 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     monkeypatch.setattr(remote_exec, "run_as_user", found.run_as_user)
     monkeypatch.setattr(node_kill, "kill", found.kill)
     monkeypatch.setattr(node_kill, "start", found.start)
-    monkeypatch.setattr(training, "_POLL", 0.01)
+    monkeypatch.setattr(following, "POLL", 0.01)
+    monkeypatch.setattr(training, "POLL", 0.01)
     monkeypatch.setattr(training, "_DARK", 0.02)
     return found
 
@@ -123,6 +128,62 @@ def run(cluster: Cluster, answers: list[dict[str, Any]], **options: Any) -> dict
     return document
 
 
+def tune(cluster: Cluster, answers: list[dict[str, Any]]) -> dict[str, Any]:
+    """Fine-tune on the answers; return the document."""
+    cluster.follows = iter(answers)
+
+    async def ignore(_text: str) -> None:
+        """Show nothing."""
+
+    document = finetune("lab-train", FinetuneOptions(10), ignore, cluster.said.append)
+    assert schema_errors("finetune", document) == []
+    return document
+
+
+def test_newest_checkpoint_is_fine_tuned_as_one_job(cluster: Cluster) -> None:
+    run(cluster, undisturbed(), seed=5)
+    newest = run(cluster, undisturbed(), seed=6)
+    document = tune(cluster, [answer(job("begin", 0, 1)), answer(job("failed", 0, 9), job("gave-up", 0, 9), jobs=0)])
+    begin = next(one for one in reversed(cluster.asked) if one["action"] == "begin")
+    script = begin["files"]["job.sh"]
+    assert f"--checkpoints {newest['folder']}/checkpoints" in script and "--seed=6" in script and "#SBATCH --nodes=1" in script
+    assert begin["needed_mib"] == 64 * (5 + len([text for text in begin["files"].values() if text])) and begin["folder"].startswith(
+        "/mnt/sharedfs/validation/results/finetune-"
+    )
+    assert document["verdict"]["result"] == "failed" and document["error"] == "srun: error: worker1: task 1: Exited"
+    recorded = json.loads((paths.demos("lab-train") / f"{document['run']}.json").read_text())
+    assert recorded == document, "a failed run is recorded, too"
+
+
+def test_fine_tuning_needs_recorded_run(cluster: Cluster) -> None:
+    with pytest.raises(InputError, match=r"no training run is on record.*\n.*run train first: `rackwright demo lab-train train`"):
+        tune(cluster, [])
+
+
+def test_fine_tuning_needs_checkpoint_on_cluster(cluster: Cluster) -> None:
+    """The stack may have been created again since, without its files."""
+    run(cluster, undisturbed())
+    cluster.checkpoints = False
+    with pytest.raises(InputError, match=r"none of 1 recorded training runs has a checkpoint on /mnt/sharedfs\n.*run train first"):
+        tune(cluster, [])
+    assert cluster.asked[-1]["action"] == "newest", "no job is submitted"
+
+
+def test_interrupted_fine_tuning_cancels_its_job(cluster: Cluster) -> None:
+    run(cluster, undisturbed())
+    with pytest.raises(UndeterminedError, match="interrupted after step 0 of 10; its jobs are cancelled"):
+        tune(cluster, [answer(job("begin", 0, 1)), {"interrupt": True}, answer(jobs=0)])
+    assert [one["action"] for one in cluster.asked[-2:]] == ["cancel", "follow"]
+
+
+def test_options_of_training_are_refused_for_fine_tuning() -> None:
+    given: dict[str, Any] = {"mode": None, "nodes": None, "seed": None, "kill_worker": None}
+    assert (FinetuneOptions.of(steps=None, **given).steps, FinetuneOptions.of(steps=20, **given).steps) == (150, 20)
+    with pytest.raises(InputError, match="--kill-worker: is an option of train"):
+        FinetuneOptions.of(steps=None, **{**given, "kill_worker": True})
+    assert TrainingOptions.of(steps=None, **given) == TrainingOptions()
+
+
 def test_undisturbed_run_is_recorded_and_compared_with_next(cluster: Cluster) -> None:
     first = run(cluster, undisturbed())
     recorded = json.loads((paths.demos("lab-train") / f"{first['run']}.json").read_text())
@@ -152,13 +213,49 @@ def test_killed_worker_is_started_again(cluster: Cluster) -> None:
     assert "passed: the last loss is bit-identical" in shown and "failure after step 7" in shown and "simulated: gpu" in shown
 
 
+def interrupted_run() -> list[dict[str, Any]]:
+    """Return the answers of a run that is interrupted at step 9; its job needs two queries to end."""
+    return [
+        answer(job("begin", 0, 1)),
+        answer(*steps(0, 1, 9)),
+        *[answer() for _ in range(40)],
+        {"interrupt": True},
+        answer(),
+        answer(jobs=0),
+    ]
+
+
 def test_worker_is_started_after_interrupt(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = [answer(job("begin", 0, 1)), answer(*steps(0, 1, 9)), *[answer() for _ in range(8)], {"interrupt": True}]
     monkeypatch.setattr(training, "_DARK", 60.0)
-    with pytest.raises(UndeterminedError, match="interrupted"):
-        run(cluster, answers, kill_worker=True)
-    assert cluster.asked[-1]["action"] == "cancel", "no job is left"
-    assert not cluster.done or cluster.done[-1] == ("start", "worker1"), "no node stays off"
+    with pytest.raises(
+        UndeterminedError, match="interrupted after step 9 of 10; its jobs are cancelled; worker1, which was killed,"
+    ) as found:
+        run(cluster, interrupted_run(), kill_worker=True)
+    assert found.value.exit_code == 3 and "files stay in /mnt/sharedfs/validation/results/train-" in str(found.value)
+    assert [one["action"] for one in cluster.asked[-4:]] == ["cancel", "follow", "cancel", "follow"], "until no job is left"
+    assert cluster.done == [("kill", "worker1"), ("start", "worker1")], "no node stays off"
+    assert not paths.demos("lab-train").exists(), "an interrupted run is no result"
+
+
+def test_interrupt_names_worker_that_stays_off(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(_stack: str, _target: str, _node: str) -> None:
+        raise RackwrightError("podman start: no such container")
+
+    monkeypatch.setattr(training, "_DARK", 60.0)
+    monkeypatch.setattr(node_kill, "start", fail)
+    with pytest.raises(
+        UndeterminedError, match="its jobs are cancelled; worker1 was killed and not started again: run `rackwright up lab-train`"
+    ):
+        run(cluster, interrupted_run(), kill_worker=True)
+    assert "podman start: no such container" in cluster.said
+
+
+def test_interrupt_names_jobs_that_may_still_run(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "_CANCELLED", 0.0)
+    answers = [answer(job("begin", 0, 1)), {"interrupt": True}, answer()]
+    with pytest.raises(UndeterminedError, match=r"its jobs may still run \(job 41 is RUNNING\)") as found:
+        run(cluster, answers)
+    assert "run `scancel --name rackwright-train-" in str(found.value) and "as alice on login0" in str(found.value)
 
 
 def test_run_without_end_has_reason(cluster: Cluster) -> None:
@@ -192,7 +289,9 @@ def test_released_job_is_reported(cluster: Cluster) -> None:
 
 def test_full_file_system_is_refused(cluster: Cluster) -> None:
     cluster.begin = {"error": "", "job": None, "free_mib": 12}
-    with pytest.raises(InputError, match="12 MiB are free on /mnt/sharedfs \\(expected 1024 MiB"):
+    with pytest.raises(
+        InputError, match=r"12 MiB are free on /mnt/sharedfs \(expected 1024 MiB.*\n.*earlier runs in /mnt/sharedfs/validation/results"
+    ):
         run(cluster, [])
 
 

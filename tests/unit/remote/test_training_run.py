@@ -89,3 +89,13 @@ def test_output_is_tail_of_job(slurm: Path) -> None:
     assert ask(slurm, "output")["text"] == ""
     (slurm / "a/b/run/output.txt").write_text("x" * 5000 + "\nRuntimeError: end")
     assert ask(slurm, "output")["text"].endswith("RuntimeError: end") and len(ask(slurm, "output")["text"]) == 4000
+
+
+def test_newest_is_first_folder_with_checkpoint(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("none", "unfinished", "older", "oldest")]
+    for folder, name in zip(folders, ("x", ".tmp-00000040", "step-00000040", "step-00000040"), strict=True):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "manifest.json").write_text("{}")
+    request = {"action": "newest", "folders": [*map(str, folders), str(tmp_path / "absent")]}
+    assert training_run.main(request) == {"error": "", "found": str(tmp_path / "older")}
+    assert training_run.main({**request, "folders": [str(tmp_path / "none")]})["found"] == ""

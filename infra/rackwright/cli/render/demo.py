@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from rackwright.cli.render.table import table
+from rackwright.report.training_html import tuned_figures
 
 _ROWS: Final = 10
 """Rows of the loss curve, the last step included."""
@@ -14,6 +15,18 @@ _ROWS: Final = 10
 def text(document: Mapping[str, Any]) -> str:
     """Return the result of a run."""
     return "\n".join(_lines(document))
+
+
+def finetuning_text(document: Mapping[str, Any]) -> str:
+    """Return the result of a fine-tuning run."""
+    verdict = document["verdict"]
+    figures = [*tuned_figures(document), *((f"{name}: files", document[name] and document[name]["path"]) for name in ("adapter", "merged"))]
+    parts = [f"{verdict['result']}: {verdict['reason']}"]
+    parts += [f"error: {document['error']}"] if document["error"] else []
+    parts += [f"evidence: {'; '.join(document['evidence']) or 'none'}", f"folder: {document['folder']}", ""]
+    if document["loss"]:
+        parts += [table(("step", "loss on new text"), [(one["step"], f"{one['loss']:.4f}") for one in _curve(document["loss"])]), ""]
+    return "\n".join([*parts, table(("result", "value"), figures)])
 
 
 def _lines(document: Mapping[str, Any]) -> Iterator[str]:

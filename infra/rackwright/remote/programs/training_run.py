@@ -3,6 +3,7 @@
 Input: {"action": "begin", "folder", "files": {path: text}, "needed_mib"}: create the folder, write the files, submit `job.sh`.
 {"action": "follow", "folder", "name", "offsets": {file: bytes}}: return the new lines of event files, and the jobs of this name.
 {"action": "cancel", "name"}: cancel all jobs of this name.
+{"action": "newest", "folders": [path]}: return the first folder that holds a checkpoint, or an empty text.
 Output: a line of JSON; "error" is a text if the request failed.
 Python 3.9, standard library only.
 """
@@ -15,7 +16,7 @@ import os
 import pwd
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rackwright.remote.programs import smoke_jobs
@@ -84,6 +85,11 @@ def read(folder: str, offsets: Mapping[str, int]) -> tuple[list[dict[str, Any]],
     return lines, ends
 
 
+def newest(folders: Sequence[str]) -> str:
+    """Return the first folder that holds a checkpoint; whether it is intact, its reader decides."""
+    return next((folder for folder in folders if glob.glob(os.path.join(glob.escape(folder), "step-*", "manifest.json"))), "")
+
+
 def tail(folder: str) -> str:
     """Return the end of the job's output."""
     try:
@@ -107,6 +113,8 @@ def main(request: dict[str, Any]) -> dict[str, Any]:
             return follow(request)
         if request["action"] == "output":
             return {"error": "", "text": tail(request["folder"])}
+        if request["action"] == "newest":
+            return {"error": "", "found": newest(request["folders"])}
         status, _, err = run("scancel", "--quiet", "--me", "--name", request["name"])
         return {"error": err.strip() if status != 0 else ""}
     except OSError as error:

@@ -1,4 +1,4 @@
 """The training program of `rackwright demo`: copied to the shared file system and run on nodes, so its modules import each other only.
 
-`manifest`, `corpus` and `batches` need Python's standard library only; all others need PyTorch.
+`manifest`, `corpus`, `batches` and `events` need Python's standard library only; all others need PyTorch.
 """

@@ -31,6 +31,15 @@ def make_text(seed: int, size: int = SIZE) -> bytes:
     return "".join(parts).encode("ascii")[:size]
 
 
+def respell(text: bytes) -> bytes:
+    """Return the same text with another spelling of `the`: what a model of the first text has to learn again. The length stays.
+
+    >>> respell(b"The node waits for the node. ")
+    b'Teh node waits for teh node. '
+    """
+    return text.replace(b"the ", b"teh ").replace(b"The ", b"Teh ")
+
+
 def text_digest(text: bytes) -> str:
     """Return the SHA-256 of a text, by which two runs know that they had the same."""
     return hashlib.sha256(text).hexdigest()

@@ -10,7 +10,6 @@ from rackwright.workloads.training import compat
 
 import argparse  # isort: skip
 import datetime
-import json
 import os
 import struct
 import time
@@ -24,6 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rackwright.workloads.training import batches, checkpoints, corpus
+from rackwright.workloads.training.events import Events
 from rackwright.workloads.training.model import Shape, Transformer, count_parameters
 
 LEARNING_RATE = 1e-3
@@ -43,21 +43,6 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--timeout", type=float, default=60, help="seconds that a rank waits for the others")
     parser.add_argument("--attempt", default="0", help="number of the job's attempt")
     return parser.parse_args(arguments)
-
-
-class Events:
-    """The event file of an attempt, written by rank 0."""
-
-    def __init__(self, run: Path, attempt: str, *, writes: bool) -> None:
-        self._path, self._attempt, self._writes = run / f"events-{attempt}.jsonl", attempt, writes
-
-    def write(self, event: str, **fields: Any) -> None:
-        """Append one line, complete or not at all."""
-        if not self._writes:
-            return
-        line = json.dumps({"event": event, "attempt": self._attempt, "time": round(time.time(), 3), **fields}) + "\n"
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(line)
 
 
 class Trainer:

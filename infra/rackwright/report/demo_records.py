@@ -1,0 +1,30 @@
+"""Recorded demo runs in a stack's folder: one JSON file for each run, named after its kind and time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+FOLDER: Final = "demos"
+"""In the stack's folder."""
+SCHEMAS: Final[Mapping[str, str]] = {"train": "rackwright.demo/1", "finetune": "rackwright.finetune/1"}
+"""Contract of the records of each kind."""
+
+
+def records(folder: Path, kind: str) -> Iterator[dict[str, Any]]:
+    """Yield the records of a kind in a folder of records, the newest first; a file that is none is passed over."""
+    for file in sorted(folder.glob(f"{kind}-*.json"), reverse=True):
+        try:
+            found = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if isinstance(found, dict) and found.get("schema") == SCHEMAS[kind]:
+            yield found
+
+
+def last_records(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the newest record of each kind in a stack's folder, by kind."""
+    newest = {kind: next(records(folder / FOLDER, kind), None) for kind in SCHEMAS}
+    return {kind: record for kind, record in newest.items() if record is not None}
