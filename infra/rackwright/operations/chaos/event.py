@@ -135,8 +135,8 @@ class EventRun:
         while time.monotonic() < until:
             seen = await self.watch.observe()
             self._detect(seen)
-            if ends.done() and ends.exception() is not None:
-                self.record.reason = str(ends.exception())
+            if ends.done() and (error := ends.exception()) is not None:
+                self.say(f"{self.record.id} {self.event.mode.value}: {error}")
                 return
             if self.record.undone is not None and SPECS[self.event.mode].is_checked and not resumed:
                 await self._resume()

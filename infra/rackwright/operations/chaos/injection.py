@@ -97,7 +97,7 @@ class Injector:
     async def end(self, lease: Lease, record: EventRecord) -> None:
         """End a lease after the failure's time; fill in who did. Raises RackwrightError if the node does not start."""
         assert record.injected is not None
-        await asyncio.sleep(max(0.0, record.injected + record.params["seconds"] - time.time()))
+        await asyncio.sleep(max(0.0, record.injected + SPECS[Mode(record.mode)].seconds - time.time()))
         await leases.end(lease, BY_COMMAND)
         fill_in_end(lease, record)
 
