@@ -1,4 +1,4 @@
-"""One event: wait until nothing speaks against it, inject it, watch it until it is undone and the cluster is as before, judge it."""
+"""One event: wait until there is no objection, inject it, watch it until it is undone and the cluster is as before, judge it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Progress = Callable[[str], Awaitable[None]]
 _POLL: Final = 2.0
 """Seconds between two observations, so that a time to detection is late by at most that and the time of the answer."""
 _PATIENCE: Final = 120.0
-"""Seconds for which an event waits until nothing speaks against it. Chosen: a training run starts within a minute.
+"""Seconds for which an event waits until there is no objection. Chosen: a training run starts within a minute.
 Longer on a slow machine."""
 _LONGEST: Final = 600.0
 """Seconds after which an event is judged as it is: a lost node cost a training run 34 s, and a requeued job waits 121 s
@@ -76,7 +76,7 @@ class EventRun:
         await self._report()
 
     async def _wait_for_go(self) -> list[str]:
-        """Return what speaks against the event after the patience is over; empty means go."""
+        """Return the objections that are left after the time for waiting; empty means go."""
         until = time.monotonic() + _PATIENCE * self.injector.slowness
         while against := await self._objections():
             if time.monotonic() > until:

@@ -47,7 +47,7 @@ class Lease:
     node: str
     undo: Undo
     deadline: float
-    """Time after which everybody may end it, in seconds since 1970."""
+    """Time after which every process may end it, in seconds since 1970."""
     pid: int
     """Process that injected the failure, with its start time."""
     since: int
@@ -68,7 +68,7 @@ def grant(stack: str, target: str, node: str, undo: Undo, id_: str, deadline: fl
 
 
 def open_leases(stack: str) -> list[Lease]:
-    """Return the leases that nobody has ended, by id. Raises RackwrightError for a file that is no lease."""
+    """Return the leases that no process has ended, by id. Raises RackwrightError for a file that is no lease."""
     return [lease for file in sorted(paths.chaos_leases(stack).glob(f"*{_OPEN}")) if (lease := _read(file)) is not None]
 
 
@@ -82,7 +82,7 @@ def ended(stack: str, id_: str) -> dict[str, Any] | None:
 
 
 async def end(lease: Lease, by: str) -> bool:
-    """Undo what a lease stands for and delete it; return False if somebody else did. Raises RackwrightError if the node does not start."""
+    """Undo what a lease stands for and delete it; return False if another process did. Raises RackwrightError if the node does not start."""
     file = paths.chaos_leases(lease.stack) / f"{lease.id}{_OPEN}"
     async with _locked(lease.stack):
         if not file.exists():

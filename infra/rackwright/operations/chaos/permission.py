@@ -1,4 +1,4 @@
-"""Whether failures may be injected: the stack file must say so, and before each event nothing may speak against it."""
+"""Whether failures may be injected: the stack file must say so, and before each event there must be no objection."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def require_allowed(stack: str) -> None:
 
 
 def objections(seen: Observation, consent: Consent, nodes: Collection[str], open_events: Sequence[str]) -> list[str]:
-    """Return what speaks against an event that affects these nodes; empty means go.
+    """Return the objections to an event that affects these nodes; empty means go.
 
     open_events: events that have not been undone.
     """
