@@ -100,6 +100,7 @@ class Cluster:
         self.user = "alice"
         self.restart = False
         self.trains = True
+        self.registered = 0.0
         self.on_watch: Callable[[], None] = lambda: None
 
     async def run_on_nodes(self, _stack: str, program: str, requests: dict[str, Any], _sudo: Any, **_: Any) -> tuple[Any, Any]:
@@ -132,7 +133,10 @@ class Cluster:
 
     def watch(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer for chaos_watch: two more steps of training, after a restart if there was a failure."""
-        states = {name: {"states": ["DOWN"] if name in self.down else ["MIXED"], "reason": ""} for name in ("worker0", "worker1")}
+        states = {
+            name: {"states": ["DOWN"] if name in self.down else ["MIXED"], "reason": "", "registered": self.registered}
+            for name in ("worker0", "worker1")
+        }
         job = {"id": "41", "user": self.user, "state": "RUNNING", "nodes": "worker[0-1]", "name": TRAIN}
         lines = self.train() if self.trains else []
         return {
@@ -173,6 +177,7 @@ class Cluster:
         self.done.append(("start", node))
         self.down.discard(node)
         self.restart = True
+        self.registered = time.time()
 
 
 @pytest.fixture
@@ -268,6 +273,18 @@ def test_node_that_stays_down_fails_event(cluster: Cluster, monkeypatch: pytest.
     monkeypatch.setattr(event, "_LONGEST", 0.2)
     found = run("node_kill")
     assert (found["verdict"]["result"], found["events"][0]["clean"]) == ("failed", False)
+
+
+def test_started_node_that_has_not_registered_is_not_clean(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def start(_stack: str, _target: str, node: str) -> None:
+        """Start a node without slurmd."""
+        cluster.down.discard(node)
+        cluster.restart = True
+
+    monkeypatch.setattr(node_kill, "start", start)
+    monkeypatch.setattr(event, "_LONGEST", 0.2)
+    (one,) = run("node_kill")["events"]
+    assert (one["recovered"], one["clean"], one["verdict"]) == (True, False, "failed")
 
 
 def test_interrupt_undoes_open_event(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -426,5 +443,5 @@ def test_injector_reports_refusal_of_node(cluster: Cluster, monkeypatch: pytest.
 
     monkeypatch.setattr(remote_exec, "run_on_nodes", refuse)
     with pytest.raises(RackwrightError, match="tc is not installed"):
-        asyncio.run(injection.Injector(RunningStack.of(STACK), "alice", "", 1).ask("worker0", "units"))
+        asyncio.run(injection.Injector(RunningStack.of(STACK), "alice", "login0", "", 1).ask("worker0", "units"))
     assert session.RANDOM == "random"

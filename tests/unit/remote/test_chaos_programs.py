@@ -7,6 +7,7 @@ import os
 import pwd
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,7 +29,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, text in {
         "logger": "",
         "systemd-run": "",
-        "prlimit": "",
+        "runuser": "",
         "nft": "",
         "ip": f"printf '{ADDRESS}'",
         "systemctl": f"echo '{UNITS}'",
@@ -123,7 +124,12 @@ def test_picked_rank_is_killed_or_limited(node: Path, monkeypatch: pytest.Monkey
     with rank(0, JOB) as first, rank(1, JOB) as second:
         own = [{"pid": first, "rank": 0, "job": JOB}, {"pid": second, "rank": 1, "job": JOB}]
         monkeypatch.setattr(chaos_node, "ranks", lambda _user: own)
-        assert ask(mode="gpu_oom", pick=2)["target"] == own[0] and words(node, "prlimit") == ["--pid", str(first), "--as=1048576"]
+        assert ask(mode="gpu_oom", pick=2)["target"] == own[0] and words(node, "runuser")[3:] == [
+            "prlimit",
+            "--pid",
+            str(first),
+            "--as=1048576",
+        ]
         assert ask(mode="rank_kill")["target"] == own[1]
         assert os.waitid(os.P_PID, second, os.WEXITED | os.WNOWAIT).si_status == signal.SIGKILL
         assert Path(f"/proc/{first}/environ").read_bytes()
@@ -144,7 +150,7 @@ def test_undo_stops_each_unit(node: Path) -> None:
 
 
 SCONTROL = (
-    "NodeName=worker0 Arch=x86_64 State=MIXED ThreadsPerCore=1\\n"
+    "NodeName=worker0 Arch=x86_64 State=MIXED ThreadsPerCore=1 SlurmdStartTime=2026-11-28T16:56:03\\n"
     "NodeName=worker1 State=DOWN*+DRAIN Slots=1 Reason=rackwright: gpu.count: lost [root@2026-11-28T10:00:00]\\n"
 )
 
@@ -162,8 +168,14 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_watch_reads_nodes_jobs_and_newest_run(slurm: Path) -> None:
     answer = chaos_watch.main({"results": str(slurm), "run": "", "offsets": {}})
-    assert answer["nodes"]["worker1"] == {"states": ["DOWN", "DRAIN", "NOT_RESPONDING"], "reason": "rackwright: gpu.count: lost"}
-    assert answer["nodes"]["worker0"] == {"states": ["MIXED"], "reason": ""}
+    assert answer["nodes"]["worker1"] == {
+        "states": ["DOWN", "DRAIN", "NOT_RESPONDING"],
+        "reason": "rackwright: gpu.count: lost",
+        "registered": None,
+    }
+    worker0 = answer["nodes"]["worker0"]
+    assert (worker0["states"], worker0["reason"]) == (["MIXED"], "")
+    assert time.strftime("%FT%T", time.localtime(worker0["registered"])) == "2026-11-28T16:56:03"
     assert answer["jobs"][1] == {"id": "7", "user": "bob", "state": "PENDING", "nodes": "", "name": "a|b"}
     assert (answer["run"], answer["lines"], answer["error"]) == ("rackwright-train-2", [{"event": "start"}], "")
 

@@ -141,7 +141,7 @@ class EventRun:
             if self.record.undone is not None and SPECS[self.event.mode].is_checked and not resumed:
                 await self._resume()
                 resumed = True
-            self._compare(seen)
+            await self._compare(seen)
             if self.record.undone is not None and self.record.clean and self.record.recovered is not False:
                 return
             if self.record.effect.gave_up:
@@ -158,7 +158,8 @@ class EventRun:
     def _state(self, seen: Observation) -> str:
         if self.record.undone is None:
             return "not undone yet"
-        return seen.error or "; ".join(seen.out_of_service()) or "the training run has not continued yet"
+        waits = "the training run has not continued yet" if self.record.clean else "the node is not back in service"
+        return seen.error or "; ".join(seen.out_of_service()) or waits
 
     def _detect(self, seen: Observation) -> None:
         """Add what Slurm and the job noticed while the failure lasted, or before the cluster was clean again."""
@@ -172,17 +173,28 @@ class EventRun:
             reason = seen.nodes[self.event.target]["reason"]
             record.detect("slurm node state", seen.now, "+".join(sorted(signs)) + (f" ({reason})" if reason else ""))
 
-    def _compare(self, seen: Observation) -> None:
+    async def _compare(self, seen: Observation) -> None:
         """Fill in what the training run shows, and whether the nodes are in service."""
         record, spec = self.record, SPECS[self.event.mode]
         assert record.injected is not None
-        record.clean = None if seen.error or record.undone is None else not seen.out_of_service()
+        record.clean = None if seen.error or record.undone is None else await self._is_clean(seen)
         if record.run is None:
             return
         ends_step = spec.ends_step and (self.event.mode is not Mode.NODE_KILL or self._trains_on_target())
         record.effect = effect_on_training(self.watch.lines, record.injected, record.undone, ends_step=ends_step)
         if record.effect.noticed_at is not None:
             record.detect("training job", record.effect.noticed_at, record.effect.noticed_as)
+
+    async def _is_clean(self, seen: Observation) -> bool:
+        """Return whether all nodes are in service, a killed one has registered again, and the target answers and holds no failure."""
+        if seen.out_of_service():
+            return False
+        if self.event.mode is Mode.NODE_KILL and not seen.is_registered_since(self.event.target, self.record.injected or 0.0):
+            return False
+        try:
+            return not await self.injector.is_held(self.event.target, self.record.id)
+        except RackwrightError:
+            return False
 
     def _trains_on_target(self) -> bool:
         """Return whether the attempt before the failure had the target among its nodes."""

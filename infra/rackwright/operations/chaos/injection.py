@@ -31,6 +31,8 @@ class Injector:
 
     running: RunningStack
     user: str
+    submit_host: str
+    """Node whose journal has all events: that of a killed node may be lost."""
     bandwidth: str
     slowness: int
 
@@ -83,7 +85,7 @@ class Injector:
     async def _inject_from_here(self, event: ScheduledEvent, record: EventRecord) -> Lease:
         name, declared = self.running.name, self.running.inventory
         undo = Undo.START if event.mode is Mode.NODE_KILL else Undo.RESUME
-        await self.log([event.target], f"{record.id} {event.mode.value}: injected from outside")
+        await self.log([event.target, self.submit_host], f"{record.id} {event.mode.value}: injected on {event.target} from outside")
         deadline = time.time() + SPECS[event.mode].seconds + GRACE * self.slowness
         lease = await asyncio.to_thread(leases.grant, name, declared.target, event.target, undo, record.id, deadline)
         watchdog.start(lease)

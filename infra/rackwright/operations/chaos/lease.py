@@ -82,7 +82,10 @@ def ended(stack: str, id_: str) -> dict[str, Any] | None:
 
 
 async def end(lease: Lease, by: str) -> bool:
-    """Undo what a lease stands for and delete it; return False if another process did. Raises RackwrightError if the node does not start."""
+    """Undo what a lease stands for and delete it; return False if another process did.
+
+    Raises RackwrightError if the node does not start.
+    """
     file = paths.chaos_leases(lease.stack) / f"{lease.id}{_OPEN}"
     async with _locked(lease.stack):
         if not file.exists():

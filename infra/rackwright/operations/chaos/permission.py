@@ -36,6 +36,10 @@ class Observation:
             if _BAD & set(one["states"])
         ]
 
+    def is_registered_since(self, node: str, time: float) -> bool:
+        """Return whether slurmd of a node started at a time or later. Slurm writes whole seconds."""
+        return (self.nodes.get(node, {}).get("registered") or 0.0) >= int(time)
+
     def jobs_on(self, nodes: Collection[str]) -> list[Mapping[str, str]]:
         """Return the jobs that have one of these nodes."""
         held = [job for job in self.jobs if job["state"] != _HAS_NODES]

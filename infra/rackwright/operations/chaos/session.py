@@ -102,7 +102,7 @@ def inject_failures(stack: str, options: ChaosOptions, on_progress: Progress, sa
     seed = random.SystemRandom().randrange(2**31) if options.seed is None else options.seed
     scheduled = _schedule(running.inventory, options, seed)
     factor = min(slowness(), _MOST_SLOWNESS)
-    injector = Injector(running, site.user, options.bandwidth, factor)
+    injector = Injector(running, site.user, site.submit_host, options.bandwidth, factor)
     name = f"chaos-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{os.urandom(2).hex()}"
     session = _Session(running, site, options, seed, name, injector, say, on_progress)
     with leases.only_command(stack):
@@ -120,7 +120,8 @@ def undo_all(stack: str, say: Callable[[str], None]) -> list[str]:
     Raises InputError if the stack is not up, UndeterminedError if a node does not answer.
     """
     running = RunningStack.of(stack)
-    injector = Injector(running, find_site(running.inventory).user, "", min(slowness(), _MOST_SLOWNESS))
+    site = find_site(running.inventory)
+    injector = Injector(running, site.user, site.submit_host, "", min(slowness(), _MOST_SLOWNESS))
     with leases.only_command(stack):
         found = asyncio.run(_undo_all(injector, say))
         records.close_killed_runs(stack)

@@ -158,7 +158,8 @@ def inject(request: Mapping[str, Any]) -> dict[str, Any]:
     if mode == "rank_kill":
         os.kill(target["pid"], signal.SIGKILL)
     elif mode == "gpu_oom":
-        run("prlimit", "--pid", str(target["pid"]), "--as=" + str(ADDRESS_SPACE))
+        # As the user: root of a container may not change limits of others' processes (prlimit(2), CAP_SYS_RESOURCE).
+        run("runuser", "-u", request["user"], "--", "prlimit", "--pid", str(target["pid"]), "--as=" + str(ADDRESS_SPACE))
     elif mode == "scheduler_restart":
         run("systemctl", "restart", "slurmctld")
     else:

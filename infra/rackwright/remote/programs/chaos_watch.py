@@ -1,8 +1,9 @@
 """Run on the node from which jobs are submitted, as root: read what Slurm and a training run show of a failure.
 
 Input: {"results": folder of training runs, "run": name or "", "offsets": {file: bytes}}. Without a name, the newest run with a job is read.
-Output: {"error": text, "now", "nodes": {name: {"states": [state], "reason"}}, "jobs": [{"id", "user", "state", "nodes", "name"}], "run",
-"lines": [event], "offsets"}. "error" says why Slurm did not answer; the lines of the run are read even then.
+Output: {"error": text, "now", "nodes": {name: {"states": [state], "reason", "registered"}}, "run", "lines": [event], "offsets",
+"jobs": [{"id", "user", "state", "nodes", "name"}]}. "registered": time at which slurmd of the node started, or null. "error" says why Slurm
+did not answer; the lines of the run are read even then.
 Python 3.9, standard library only.
 """
 
@@ -31,6 +32,17 @@ def ask(*argv: str) -> str:
     return out
 
 
+def seconds(text: str) -> float | None:
+    """Return a time of Slurm in seconds since 1970; None for a node that has not registered.
+
+    >>> seconds("None")
+    """
+    try:
+        return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
+    except ValueError:
+        return None
+
+
 def nodes() -> dict[str, Any]:
     """Return the states of all nodes, and the reason of a drain. A node that does not respond has a `*` after its state."""
     found = {}
@@ -39,7 +51,9 @@ def nodes() -> dict[str, Any]:
         reason = re.search(r" Reason=(.*?)(?: \[[^@\]]+@[^\]]*\]|$)", line.strip())
         if name and state:
             words = {word.rstrip("~#!%$@^-+*") for word in state.group(1).split("+")} | ({SILENT} if "*" in state.group(1) else set())
-            found[name.group(1)] = {"states": sorted(words), "reason": reason.group(1) if reason else ""}
+            started = re.search(r" SlurmdStartTime=(\S+)", line)
+            registered = seconds(started.group(1)) if started else None
+            found[name.group(1)] = {"states": sorted(words), "reason": reason.group(1) if reason else "", "registered": registered}
     return found
 
 
