@@ -25,12 +25,16 @@ def test_watchdog_ends_lease_of_killed_command(tmp_path: Path, monkeypatch: pyte
     podman.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/podman.log\n')
     podman.chmod(0o755)
     program = (
+        "import json\n"
         "import time\n"
         "from rackwright.inventory import paths\n"
         "from rackwright.operations.chaos import lease, watchdog\n"
         f"paths.prepare({STACK!r})\n"
         f"paths.chaos({STACK!r}).mkdir()\n"
-        f"watchdog.start(lease.grant({STACK!r}, 'lab', 'worker1', lease.Undo.START, 'e-1', time.time() + 600))\n"
+        f"granted = lease.grant({STACK!r}, 'lab', 'worker1', lease.Undo.START, 'e-1', time.time() + 600)\n"
+        f"file = paths.chaos_leases({STACK!r}) / 'e-1.lease.json'\n"
+        "file.write_text(json.dumps({**json.loads(file.read_text()), 'granted': 0.0}))\n"
+        "watchdog.start(granted)\n"
         "print('granted', flush=True)\n"
         "time.sleep(600)\n"
     )

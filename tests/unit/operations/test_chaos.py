@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import time
@@ -344,14 +345,14 @@ def test_failure_of_controller_affects_all_nodes(cluster: Cluster) -> None:
     assert candidates(Mode.STORAGE_STALL, declared) == ("login0",) and SPECS[Mode.STORAGE_STALL].place is Place.STORAGE
 
 
-def grant(deadline: float = 0.0, *, dead: bool = False) -> lease.Lease:
+def grant(deadline: float = 0.0, *, dead: bool = False, age: float = 0.0) -> lease.Lease:
     """Return a lease for worker1; `dead`: of a process that has exited."""
     (paths.chaos(STACK)).mkdir(exist_ok=True)
     found = lease.grant(STACK, "lab", "worker1", lease.Undo.START, "e-1", time.time() + deadline)
     if dead:
         found = replace(found, since=1)
         file = paths.chaos_leases(STACK) / "e-1.lease.json"
-        file.write_text(file.read_text().replace(f'"since": {lease.start_time(os.getpid())}', '"since": 1'))
+        file.write_text(json.dumps({**json.loads(file.read_text()), "since": 1, "granted": time.time() - age}))
     return found
 
 
@@ -365,10 +366,13 @@ def test_lease_is_ended_once(cluster: Cluster) -> None:
     assert (lease.ended(STACK, "e-1") or {})["by"] in ("command", "watchdog") and lease.open_leases(STACK) == []
 
 
-@pytest.mark.parametrize(("deadline", "dead", "is_due"), [(60.0, False, False), (-1.0, False, True), (60.0, True, True)])
-def test_later_command_ends_due_leases(cluster: Cluster, deadline: float, dead: bool, is_due: bool) -> None:
+@pytest.mark.parametrize(
+    ("deadline", "dead", "age", "is_due"),
+    [(60.0, False, 0.0, False), (-1.0, False, 0.0, True), (60.0, True, 30.0, True), (60.0, True, 1.0, False)],
+)
+def test_later_command_ends_due_leases(cluster: Cluster, deadline: float, dead: bool, age: float, is_due: bool) -> None:
     said: list[str] = []
-    grant(deadline, dead=dead)
+    grant(deadline, dead=dead, age=age)
     lease.end_due_before(STACK, "next command", said.append)
     assert (cluster.done == [("start", "worker1")]) == is_due == bool(said)
 

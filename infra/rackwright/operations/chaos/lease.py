@@ -25,6 +25,9 @@ from rackwright.inventory import paths
 from rackwright.processes import start_time
 
 _OPEN, _ENDED = ".lease.json", ".ended.json"
+SETTLES: Final = 20.0
+"""Seconds after which the commands of podman of a killed process have ended, so that none stops the node after its start.
+Chosen: the time for which a killed node is off."""
 _POLL: Final = 0.2
 """Seconds between two attempts to get the lock of leases."""
 
@@ -48,6 +51,8 @@ class Lease:
     undo: Undo
     deadline: float
     """Time after which every process may end it, in seconds since 1970."""
+    granted: float
+    """Time at which it was written."""
     pid: int
     """Process that injected the failure, with its start time."""
     since: int
@@ -55,12 +60,13 @@ class Lease:
     @property
     def is_due(self) -> bool:
         """Return whether the deadline has passed, or the process that would end the lease has exited."""
-        return time.time() >= self.deadline or start_time(self.pid) != self.since
+        now = time.time()
+        return now >= self.deadline or (now >= self.granted + SETTLES and start_time(self.pid) != self.since)
 
 
 def grant(stack: str, target: str, node: str, undo: Undo, id_: str, deadline: float) -> Lease:
     """Write a lease of this process and return it."""
-    lease = Lease(id_, stack, target, node, undo, deadline, os.getpid(), start_time(os.getpid()) or 0)
+    lease = Lease(id_, stack, target, node, undo, deadline, time.time(), os.getpid(), start_time(os.getpid()) or 0)
     folder = paths.chaos_leases(stack)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_atomic(folder / f"{id_}{_OPEN}", json.dumps(asdict(lease)) + "\n", 0o600)
