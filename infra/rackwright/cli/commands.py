@@ -27,6 +27,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "drift-schedule": ("rackwright.cli.drift_schedule:schedule", "Schedule a nightly drift scan (systemd, cron or GitHub Actions)."),
     "hardware": ("rackwright.cli.hardware:hardware", "Show each node's hardware and compare it with the plan."),
     "demo": ("rackwright.cli.demo:demo", "Train a small model on a running stack, with checkpoints, and report loss, speed and goodput."),
+    "chaos": ("rackwright.cli.chaos:chaos", "Inject failures into a running lab, undo them, and report what they cost."),
     "checkpoints": ("rackwright.cli.checkpoints:checkpoints", "Verify the checkpoints of a training run."),
     "status": ("rackwright.cli.status:status", "Show the last verdict, its level and its age."),
     "monitor": ("rackwright.cli.monitor:monitor", "Open metrics, alerts and boards of a running stack in the browser."),

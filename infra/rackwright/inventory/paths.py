@@ -134,6 +134,16 @@ def demos(stack: str) -> Path:
     return folder(stack) / "demos"
 
 
+def chaos(stack: str) -> Path:
+    """Return the folder with the records of injected failures, `RUN.json`, `rackwright.chaos/1`."""
+    return folder(stack) / "chaos"
+
+
+def chaos_leases(stack: str) -> Path:
+    """Return the folder of leases: nodes that this machine killed or paused for a time (0700)."""
+    return chaos(stack) / "leases"
+
+
 def results(stack: str) -> Path:
     """Return raw results of checks, one file per run."""
     return folder(stack) / "results"

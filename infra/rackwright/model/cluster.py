@@ -9,6 +9,7 @@ from pydantic import Field
 
 from rackwright.model.base import ConfigModel
 from rackwright.model.budget import Budget
+from rackwright.model.chaos import ChaosPermission
 from rackwright.model.drift import DriftPolicy
 from rackwright.model.fabric.rdma import Rdma
 from rackwright.model.fabric.switches import Fabric
@@ -86,6 +87,10 @@ class Cluster(ConfigModel):
     refresh_scope: Annotated[Refresh, UpdatePolicy.RUN] = Field(default=Refresh.ALL, description="Layers that a refresh compares.")
     drift: Annotated[DriftPolicy, UpdatePolicy.RUN] = Field(
         default=DriftPolicy(), description="Drift ignore rules, notifications and metrics."
+    )
+    chaos: Annotated[ChaosPermission, UpdatePolicy.RUN] = Field(
+        default=ChaosPermission.REFUSED,
+        description="Whether `rackwright chaos` may inject failures into this stack (targets lab and vm).",
     )
     monitoring: Annotated[DeclaredMonitoring | None, UpdatePolicy.LIVE] = Field(
         default=None, description="Metrics and alerts of the cluster. If omitted, nothing of it is installed."

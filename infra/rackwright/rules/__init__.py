@@ -16,6 +16,7 @@ from rackwright.rules.common import (
     access,
     alert_receivers,
     bmc,
+    chaos,
     container_networks,
     external_monitoring,
     gpus,
@@ -49,7 +50,7 @@ __all__ = ["RULES", "Rule", "RuleContext", "check", "run_rules"]
 
 RULE_MODULES = (
     *(names, network, groups, gpus, mig, stack, versions, efa, storage, scheduler, accounts, partitions, access, users, nodes, hosts),
-    *(bmc, rocm, image_accounts, container_networks, vm),
+    *(bmc, rocm, image_accounts, container_networks, vm, chaos),
     *(kubernetes_cluster, kubernetes_network, addons, pod_network),
     *(topology, adapters, floor_plan, phases, node_features, tuning, monitoring, alert_receivers, external_monitoring),
     *(instances, images, disks, aws_network, aws_fabric, capacity, tags, fsx, fsx_repositories, budget, limits),

@@ -1,0 +1,37 @@
+"""Values of options of `rackwright chaos`."""
+
+from __future__ import annotations
+
+import re
+
+from rackwright.errors import InputError
+from rackwright.model.finding import did_you_mean
+from rackwright.model.units import parse_seconds
+from rackwright.operations.chaos.modes import Mode
+from rackwright.operations.chaos.session import RANDOM
+
+
+def parse_mode(text: str) -> str:
+    """Return a mode, or `random`. Raises InputError for another word."""
+    known = [*(mode.value for mode in Mode), RANDOM]
+    if text not in known:
+        raise InputError(f"unknown mode `{text}`", path="--mode", hint=did_you_mean(text, known))
+    return text
+
+
+def parse_duration(option: str, text: str) -> int:
+    """Return a duration in seconds, at least one. Raises InputError for another text."""
+    try:
+        seconds = parse_seconds(text)
+    except ValueError as error:
+        raise InputError(str(error), path=option, hint="write a number and a unit, for example 60s or 10m") from None
+    if seconds < 1:
+        raise InputError("is too short (expected at least 1s)", path=option, hint="write for example 60s or 10m")
+    return seconds
+
+
+def parse_bandwidth(text: str) -> str:
+    """Return a bandwidth as tc(8) reads it. Raises InputError for another text."""
+    if not re.fullmatch(r"[1-9][0-9]*[kmg]bit", text):
+        raise InputError(f"is no bandwidth: {text}", path="--bandwidth-limit", hint="write a number and a unit, for example 10mbit")
+    return text

@@ -1,0 +1,451 @@
+"""Injected failures: schedule, permission, leases, and runs in which nodes and Slurm are replaced by a model of a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rackwright.cli.render.chaos import run_text, score_text
+from rackwright.drivers import node_kill, node_pause, remote_exec, ssh_connections
+from rackwright.errors import InputError, RackwrightError, UndeterminedError
+from rackwright.inventory import Host, inventory, paths
+from rackwright.inventory.running_stack import RunningStack
+from rackwright.operations import stack as stacks
+from rackwright.operations.chaos import event, injection, lease, permission, records, session, watchdog
+from rackwright.operations.chaos.modes import SPECS, Hold, Mode, Place, affected, candidates, refusal
+from rackwright.operations.chaos.permission import Consent, Observation, objections, require_allowed
+from rackwright.operations.chaos.schedule import schedule_events
+from rackwright.operations.chaos.session import ChaosOptions, inject_failures, undo_all
+from rackwright.operations.stack import load_plan
+from rackwright.report.schemas import schema_errors
+
+STACK = "lab-train"
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB"
+PLACES = {Mode.RANK_KILL: ["worker0", "worker1"], Mode.NODE_KILL: ["worker0", "worker1"], Mode.SCHEDULER_RESTART: ["login0"]}
+TRAIN = "rackwright-train-20261128T170000Z-ab12"
+
+
+def keys(seed: int, **options: int) -> list[tuple[Any, ...]]:
+    """Return what a seed decides."""
+    found = schedule_events(PLACES, seed=seed, **{"interval_s": 60, "duration_s": 600, **options})
+    return [(one.mode, one.target, one.at_s, one.pick) for one in found]
+
+
+def test_seed_repeats_mode_target_and_time() -> None:
+    assert keys(7) == keys(7) and len(keys(7)) == 10
+    for part in range(4):
+        assert [one[part] for one in keys(7)] != [one[part] for one in keys(8)]
+
+
+def test_random_events_keep_half_an_interval_between_them() -> None:
+    times = [one[2] for one in keys(3)]
+    assert all(0 <= at - 60 * number <= 30 for number, at in enumerate(times)) and len({at % 60 for at in times}) > 5
+
+
+def test_target_can_have_its_mode() -> None:
+    assert all(target in PLACES[mode] for mode, target, _, _ in keys(5, duration_s=6000))
+
+
+def seen(*, worker1: str = "IDLE", user: str = "alice", state: str = "RUNNING", error: str = "") -> Observation:
+    """Return a cluster of two workers that run one job."""
+    nodes = {"worker0": {"states": ["IDLE"], "reason": ""}, "worker1": {"states": [worker1], "reason": "disk"}}
+    return Observation(0.0, error, nodes, [{"id": "7", "user": user, "state": state, "nodes": "worker[0-1]", "name": "x"}])
+
+
+@pytest.mark.parametrize(
+    ("observed", "opened", "why"),
+    [
+        (seen(), [], ""),
+        (seen(), ["e-1"], "event e-1 has not been undone"),
+        (seen(worker1="DRAIN"), [], "worker1 is DRAIN (disk)"),
+        (seen(worker1="NOT_RESPONDING"), [], "worker1 is NOT_RESPONDING"),
+        (seen(user="bob"), [], "job 7 of bob"),
+        (seen(user="bob", state="PENDING"), [], ""),
+        (seen(error="Unable to contact slurm controller"), [], "Slurm does not answer: Unable"),
+    ],
+)
+def test_event_is_refused_with_reason(observed: Observation, opened: list[str], why: str) -> None:
+    found = objections(observed, Consent("alice"), ["worker1"], opened)
+    assert (not found) == (not why) and why in "; ".join(found)
+
+
+def test_jobs_of_others_count_on_affected_nodes_unless_included() -> None:
+    jobs = [{"id": "8", "user": "bob", "state": "RUNNING", "nodes": "worker0", "name": "x"}]
+    observed = replace(seen(), jobs=jobs)
+    assert objections(observed, Consent("alice"), ["worker1"], []) == []
+    assert len(objections(observed, Consent("alice"), ["worker0"], [])) == 1
+    assert objections(observed, Consent("alice", everybody=True), ["worker0"], []) == []
+
+
+class Cluster:
+    """A model of lab-train: its nodes and a training run, whose time goes on with each observation."""
+
+    def __init__(self) -> None:
+        self.now = time.time()
+        self.down: set[str] = set()
+        self.done: list[tuple[str, str]] = []
+        self.units: dict[str, set[str]] = {}
+        self.logs: list[tuple[str, str]] = []
+        self.lines: list[dict[str, Any]] = []
+        self.step = 0
+        self.user = "alice"
+        self.restart = False
+        self.trains = True
+        self.registered = 0.0
+        self.on_watch: Callable[[], None] = lambda: None
+
+    async def run_on_nodes(self, _stack: str, program: str, requests: dict[str, Any], _sudo: Any, **_: Any) -> tuple[Any, Any]:
+        """Answer for a node."""
+        ((node, request),) = requests.items()
+        if program == "chaos_watch":
+            self.on_watch()
+            return {node: self.watch(request)}, {}
+        if node in self.down:
+            return {}, {node: "no response"}
+        return {node: {"error": "", **self.answer(node, request)}}, {}
+
+    def answer(self, node: str, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer for chaos_node."""
+        if request["action"] == "log":
+            self.logs.append((node, request["text"]))
+        if request["action"] == "undo":
+            return {"units": sorted(self.units.pop(node, set()))}
+        if request["action"] == "units":
+            return {"units": sorted(self.units.pop(node, set()))} if request.get("keep") else {"units": []}
+        if request["action"] == "health":
+            return {"healthy": not self.units.get(node)}
+        if request["action"] == "inject":
+            self.done.append((request["mode"], node))
+            self.restart = request["mode"] in ("rank_kill", "gpu_oom")
+            if SPECS[Mode(request["mode"])].hold is Hold.UNIT:
+                self.units.setdefault(node, set()).add(request["id"])
+            return {"begun": time.time(), "injected": time.time(), "target": {"rank": 1, "pid": 9, "job": "41"} if self.restart else {}}
+        return {}
+
+    def watch(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer for chaos_watch: two more steps of training, after a restart if there was a failure."""
+        states = {
+            name: {"states": ["DOWN"] if name in self.down else ["MIXED"], "reason": "", "registered": self.registered}
+            for name in ("worker0", "worker1")
+        }
+        job = {"id": "41", "user": self.user, "state": "RUNNING", "nodes": "worker[0-1]", "name": TRAIN}
+        lines = self.train() if self.trains else []
+        return {
+            "error": "",
+            "nodes": states,
+            "jobs": [job] if self.trains else [],
+            "run": TRAIN if self.trains else request["run"],
+            "lines": lines,
+            "offsets": {"x": 1},
+            "now": time.time(),
+        }
+
+    def train(self) -> list[dict[str, Any]]:
+        """Return new lines of the run."""
+        lines: list[dict[str, Any]] = []
+        if not self.step:
+            lines.append({"event": "begin", "attempt": "0", "time": time.time(), "job": "41", "nodes": "worker[0-1]"})
+        if self.down:
+            return lines
+        if self.restart or not self.step:
+            resumed = self.step // 5 * 5
+            common = {"attempt": "0", "time": time.time()}
+            lines += [{**common, "event": "start"}, {**common, "event": "resume", "step": resumed}]
+            self.step, self.restart = resumed, False
+        for _ in range(2):
+            self.step += 1
+            time.sleep(0.002)
+            lines.append({"event": "step", "attempt": "0", "time": time.time(), "step": self.step, "seconds": 0.001})
+        return lines
+
+    async def kill(self, _stack: str, _target: str, node: str) -> None:
+        """Stop a node."""
+        self.done.append(("kill", node))
+        self.down.add(node)
+
+    async def start(self, _stack: str, _target: str, node: str) -> None:
+        """Start a node; its ranks start again."""
+        self.done.append(("start", node))
+        self.down.discard(node)
+        self.restart = True
+        self.registered = time.time()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """Return a stack like lab-train that is up, with short times."""
+    monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path))
+    monkeypatch.setenv("RACKWRIGHT_SLOWNESS", "1")
+    plan = load_plan(STACK, lambda _finding: None)
+    handed = inventory(plan, {node.name: Host(node.name, node.address, KEY, "1") for node in plan.nodes})
+    paths.prepare(STACK)
+    paths.inventory(STACK).write_text(yaml.safe_dump(handed))
+    found = Cluster()
+
+    async def connect_all(_stack: str, _names: Any, **_: Any) -> dict[str, str]:
+        """Reach every node."""
+        return {}
+
+    monkeypatch.setattr(remote_exec, "run_on_nodes", found.run_on_nodes)
+    monkeypatch.setattr(ssh_connections, "connect_all", connect_all)
+    monkeypatch.setattr(node_kill, "kill", found.kill)
+    monkeypatch.setattr(node_kill, "start", found.start)
+    monkeypatch.setattr(watchdog, "start", lambda _lease: None)
+    monkeypatch.setattr(event, "_POLL", 0.01)
+    monkeypatch.setattr(event, "_PATIENCE", 0.05)
+    monkeypatch.setattr(event, "_LONGEST", 2.0)
+    monkeypatch.setitem(SPECS, Mode.NODE_KILL, replace(SPECS[Mode.NODE_KILL], seconds=0))  # type: ignore[arg-type]
+    return found
+
+
+async def ignore(_text: str) -> None:
+    """Show nothing."""
+
+
+def run(mode: str, **options: Any) -> dict[str, Any]:
+    """Inject failures; return the record."""
+    found = inject_failures(
+        STACK, ChaosOptions(mode, **{"interval_s": 1, "duration_s": 1, "seed": 1, **options}), ignore, lambda _text: None
+    )
+    assert schema_errors("chaos", found) == []
+    assert found == next(one for one in records.load_all(STACK) if one["run"] == found["run"])
+    return found
+
+
+def test_killed_rank_is_detected_by_job_and_loses_steps(cluster: Cluster) -> None:
+    cluster.step = 7
+    cluster.lines = []
+    found = run("rank_kill", node="worker1")
+    (one,) = found["events"]
+    assert one["target"] == {"node": "worker1", "rank": 1, "pid": 9, "job": "41"}
+    assert (one["undone_by"], one["recovered"], one["run"], one["verdict"]) == ("itself", True, TRAIN, "passed")
+    assert [by["by"] for by in one["detected_by"]] == ["training job"]
+    assert found["verdict"]["result"] == "passed" and "passed: " in run_text(found) and "rank_kill" in run_text(found)
+
+
+def test_killed_node_is_started_and_run_recovers(cluster: Cluster) -> None:
+    (one,) = run("node_kill", node="worker1")["events"]
+    assert cluster.done == [("kill", "worker1"), ("start", "worker1")]
+    assert (one["undone_by"], one["recovered"], one["clean"]) == ("command", True, True)
+    assert lease.open_leases(STACK) == []
+    assert any(node == "login0" and "node_kill: undone by command" in text for node, text in cluster.logs)
+
+
+def test_unit_undoes_lost_gpu_and_health_check_detects_it(cluster: Cluster) -> None:
+    (one,) = run("gpu_lost")["events"]
+    assert one["undone_by"] == "unit" and "node health check" in [by["by"] for by in one["detected_by"]]
+    assert one["steps_lost"] == 0 and one["simulated"] == "a simulated GPU" and one["params"]["slot"] in (0, 1)
+
+
+def test_scheduler_restart_needs_no_training(cluster: Cluster) -> None:
+    cluster.trains = False
+    (one,) = run("scheduler_restart")["events"]
+    assert (one["target"]["node"], one["run"], one["recovered"], one["verdict"]) == ("login0", None, None, "passed")
+
+
+def test_rank_kill_without_training_is_skipped(cluster: Cluster) -> None:
+    cluster.trains = False
+    found = run("rank_kill")
+    assert found["events"][0]["verdict"] == "skipped" and found["verdict"] == {"result": "unknown", "reason": "no failure was injected"}
+    assert cluster.done == []
+
+
+def test_jobs_of_other_users_are_spared(cluster: Cluster) -> None:
+    cluster.user = "bob"
+    assert "job 41 of bob" in run("node_kill")["events"][0]["reason"] and cluster.done == []
+    assert run("node_kill", everybody=True)["events"][0]["verdict"] == "passed"
+
+
+def test_node_that_stays_down_fails_event(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def start(*_: Any) -> None:
+        """Start nothing."""
+
+    monkeypatch.setattr(node_kill, "start", start)
+    monkeypatch.setattr(event, "_LONGEST", 0.2)
+    found = run("node_kill")
+    assert (found["verdict"]["result"], found["events"][0]["clean"]) == ("failed", False)
+
+
+def test_started_node_that_has_not_registered_is_not_clean(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def start(_stack: str, _target: str, node: str) -> None:
+        """Start a node without slurmd."""
+        cluster.down.discard(node)
+        cluster.restart = True
+
+    monkeypatch.setattr(node_kill, "start", start)
+    monkeypatch.setattr(event, "_LONGEST", 0.2)
+    (one,) = run("node_kill")["events"]
+    assert (one["recovered"], one["clean"], one["verdict"]) == (True, False, "failed")
+
+
+def test_interrupt_undoes_open_event(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SPECS, Mode.NODE_KILL, replace(SPECS[Mode.NODE_KILL], seconds=60))  # type: ignore[arg-type]
+
+    def interrupt() -> None:
+        if cluster.down:
+            os.kill(os.getpid(), signal.SIGINT)
+            cluster.on_watch = lambda: None
+
+    cluster.on_watch = interrupt
+    with pytest.raises(UndeterminedError, match="failures are undone"):
+        run("node_kill")
+    (document,) = records.load_all(STACK)
+    assert cluster.down == set() and lease.open_leases(STACK) == []
+    assert document["ended"] and document["events"][0]["undone_by"] == "command"
+
+
+def test_random_run_repeats_with_seed(cluster: Cluster) -> None:
+    cluster.trains = True
+    first, second = (
+        [(one["mode"], one["target"]["node"], one["scheduled_s"]) for one in run("random", duration_s=3, seed=4)["events"]]
+        for _ in range(2)
+    )
+    assert first == second and len(first) == 3
+
+
+def test_stack_must_allow_chaos(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    valid = stacks.require_valid(STACK, lambda _finding: None)
+    refused = valid[1].model_copy(update={"chaos": "refused"})
+    monkeypatch.setattr(permission, "require_valid", lambda *_: (STACK, refused))
+    with pytest.raises(InputError, match="may not be injected") as raised:
+        require_allowed(STACK)
+    assert "add `chaos: allowed` to" in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("mode", "node", "cause"), [("node_kill", "login0", "cannot receive"), ("storage_stall", "worker0", "cannot receive")]
+)
+def test_node_that_cannot_receive_mode_is_refused(cluster: Cluster, mode: str, node: str, cause: str) -> None:
+    with pytest.raises(InputError, match=cause):
+        run(mode, node=node)
+
+
+def test_modes_name_what_target_cannot_do(cluster: Cluster) -> None:
+    declared = RunningStack.of(STACK).inventory
+    assert [mode for mode in Mode if refusal(mode, declared)] == []
+    assert "paused on target lab only" in refusal(Mode.NODE_PAUSE, replace(declared, target="vm"))
+    real = replace(declared, cluster={**declared.cluster, "simulated": [], "storage": []})
+    assert "only simulated GPUs" in refusal(Mode.XID, real) and "no shared file system" in refusal(Mode.STORAGE_STALL, real)
+
+
+def test_failure_of_controller_affects_all_nodes(cluster: Cluster) -> None:
+    declared = RunningStack.of(STACK).inventory
+    assert affected(Mode.SCHEDULER_RESTART, "login0", declared) == ("login0", "worker0", "worker1")
+    assert affected(Mode.NODE_KILL, "worker1", declared) == ("worker1",)
+    assert candidates(Mode.STORAGE_STALL, declared) == ("login0",) and SPECS[Mode.STORAGE_STALL].place is Place.STORAGE
+
+
+def grant(deadline: float = 0.0, *, dead: bool = False, age: float = 0.0) -> lease.Lease:
+    """Return a lease for worker1; `dead`: of a process that has exited."""
+    (paths.chaos(STACK)).mkdir(exist_ok=True)
+    found = lease.grant(STACK, "lab", "worker1", lease.Undo.START, "e-1", time.time() + deadline)
+    if dead:
+        found = replace(found, since=1)
+        file = paths.chaos_leases(STACK) / "e-1.lease.json"
+        file.write_text(json.dumps({**json.loads(file.read_text()), "since": 1, "granted": time.time() - age}))
+    return found
+
+
+def test_lease_is_ended_once(cluster: Cluster) -> None:
+    granted = grant()
+
+    async def both() -> list[bool]:
+        return list(await asyncio.gather(lease.end(granted, "command"), lease.end(granted, "watchdog")))
+
+    assert sorted(asyncio.run(both())) == [False, True] and cluster.done == [("start", "worker1")]
+    assert (lease.ended(STACK, "e-1") or {})["by"] in ("command", "watchdog") and lease.open_leases(STACK) == []
+
+
+@pytest.mark.parametrize(
+    ("deadline", "dead", "age", "is_due"),
+    [(60.0, False, 0.0, False), (-1.0, False, 0.0, True), (60.0, True, 30.0, True), (60.0, True, 1.0, False)],
+)
+def test_later_command_ends_due_leases(cluster: Cluster, deadline: float, dead: bool, age: float, is_due: bool) -> None:
+    said: list[str] = []
+    grant(deadline, dead=dead, age=age)
+    lease.end_due_before(STACK, "next command", said.append)
+    assert (cluster.done == [("start", "worker1")]) == is_due == bool(said)
+
+
+def test_command_without_leases_does_nothing(cluster: Cluster) -> None:
+    lease.end_due_before(STACK, "next command", lambda _text: pytest.fail("no lease"))
+    assert not paths.chaos(STACK).exists()
+
+
+def test_lease_of_node_that_does_not_start_stays(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def start(*_: Any) -> None:
+        raise RackwrightError("podman start: no such container")
+
+    monkeypatch.setattr(node_kill, "start", start)
+    with pytest.raises(RackwrightError):
+        asyncio.run(lease.end(grant(), "command"))
+    assert len(lease.open_leases(STACK)) == 1
+
+
+def test_paused_node_is_resumed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    resumed: list[str] = []
+
+    async def resume(_stack: str, node: str) -> None:
+        resumed.append(node)
+
+    monkeypatch.setattr(node_pause, "resume", resume)
+    asyncio.run(lease.end(replace(grant(), undo=lease.Undo.RESUME), "command"))
+    assert resumed == ["worker1"]
+
+
+def test_damaged_lease_is_an_error_with_advice(cluster: Cluster) -> None:
+    grant()
+    (paths.chaos_leases(STACK) / "e-2.lease.json").write_text("{}")
+    with pytest.raises(RackwrightError, match="is no lease") as raised:
+        lease.open_leases(STACK)
+    assert "podman start" in raised.value.hint
+
+
+def test_undo_ends_leases_and_units_and_closes_record(cluster: Cluster) -> None:
+    document = run("node_kill")
+    open_event = {**document["events"][0], "id": "e-1", "undone": None, "undone_by": None, "verdict": "unknown"}
+    records.save(STACK, {**document, "ended": None, "events": [open_event]})
+    grant(600.0)
+    cluster.units = {"worker0": {"e-7"}}
+    assert undo_all(STACK, lambda _text: None) == ["e-1", "e-7"]
+    (closed,) = records.load_all(STACK)
+    assert schema_errors("chaos", closed) == []
+    assert (closed["events"][0]["undone_by"], closed["verdict"]["result"]) == ("--undo", "unknown") and closed["ended"]
+
+
+def test_undo_reports_nodes_that_do_not_answer(cluster: Cluster) -> None:
+    cluster.down = {"worker0"}
+    with pytest.raises(UndeterminedError, match="worker0: no response"):
+        undo_all(STACK, lambda _text: None)
+
+
+def test_second_command_is_refused(cluster: Cluster) -> None:
+    with lease.only_command(STACK), pytest.raises(RackwrightError, match="another command injects failures"):
+        run("node_kill")
+
+
+def test_score_lists_recorded_runs(cluster: Cluster) -> None:
+    assert score_text(STACK, []) == f"stack {STACK}: no failure has been injected"
+    found = run("node_kill")
+    row = score_text(STACK, records.load_all(STACK)).splitlines()[1].split("  ")
+    assert found["run"] in row[0] and "1 of 1" in row
+
+
+def test_injector_reports_refusal_of_node(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(_stack: str, program: str, requests: dict[str, Any], *_: Any, **__: Any) -> tuple[Any, Any]:
+        return {node: {"error": "tc is not installed"} for node in requests}, {}
+
+    monkeypatch.setattr(remote_exec, "run_on_nodes", refuse)
+    with pytest.raises(RackwrightError, match="tc is not installed"):
+        asyncio.run(injection.Injector(RunningStack.of(STACK), "alice", "login0", "", 1).ask("worker0", "units"))
+    assert session.RANDOM == "random"
