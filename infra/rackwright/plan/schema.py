@@ -252,6 +252,8 @@ class Slurm(ConfigModel):
     constrains: tuple[Literal["cores", "memory", "devices"], ...]
     """Resources that control groups confine a job to; empty where Slurm uses none."""
     config_overrides: bool
+    pam_slurm_adopt: tuple[str, ...]
+    """Workers that admit ordinary users over SSH only while they have a job there."""
 
 
 Scheduler = Annotated[Slurm | Kubernetes, Field(discriminator="kind")]

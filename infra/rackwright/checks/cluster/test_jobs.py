@@ -5,12 +5,13 @@ from __future__ import annotations
 import signal
 from typing import Final
 
-from rackwright.checks.cluster.harness.arguments import Record
+from rackwright.checks.cluster.harness.arguments import Ask, Record
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.pytest_plugin import CheckPlugin
 from rackwright.checks.cluster.harness.tool_output import UnreadableValue, answer_of
 from rackwright.checks.cluster.probes.slurm import parse_gres
 from rackwright.checks.cluster.probes.smoke import MEMORY, SmokeResults, Task, decisive, runner
+from rackwright.checks.cluster.probes.ssh_access import ADMITTED, REFUSED, SSH_ACCESS
 from rackwright.errors import UndeterminedError
 
 
@@ -86,6 +87,13 @@ def test_memory_overuse_is_killed(node: Record, smoke: SmokeResults, expect: Exp
     if not state:
         raise UndeterminedError("the process was killed, but Slurm did not report how the job ended")
     expect(f"killed by the kernel, Slurm: {state}", "killed by the kernel, Slurm: OUT_OF_MEMORY")
+
+
+def test_ssh_requires_job(node: Record, smoke: SmokeResults, ask: Ask, expect: Expect) -> None:
+    """sshd must refuse an ordinary user without a job on the node, and put the session of one with a job into the job's control group."""
+    smoke.job("plain", node.name)  # raises for a busy node, and for one that takes no job
+    access = ask(SSH_ACCESS)
+    expect({"without a job": access.without_job, "with a job": access.with_job}, {"without a job": REFUSED, "with a job": ADMITTED})
 
 
 _REFUSED: Final = 3
