@@ -153,6 +153,8 @@ class Storage(ConfigModel):
     simulated: bool
     rdma: bool = False
     """Whether clients use RDMA."""
+    nconnect: int | None = None
+    """TCP connections of each NFS client; None for RDMA and other kinds."""
     fsx: FsxLustre | None = None
     """Request to AWS, where FSx serves the file system."""
 
