@@ -19,7 +19,7 @@ DOCUMENTATION = r"""
 module: pam_slurm_adopt
 short_description: Admit ordinary users over SSH only while they have a job on the node
 description:
-  - C(present) adds C(pam_slurm_adopt.so) as the last account module of sshd's PAM file. A session joins the control group of the user's job.
+  - C(present) adds C(pam_slurm_adopt.so) as the last account module of sshd's PAM file. A session joins the job's control group.
   - Administrators are admitted before Slurm's module is called, and need no job.
   - The session modules are those of C(common-session), but C(pam_systemd.so) runs for administrators only: it would move a session
     out of the control group of the job.
