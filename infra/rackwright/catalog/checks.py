@@ -57,6 +57,7 @@ class Feature(StrEnum):
     CONSTRAINED_MEMORY = "constrained-memory"
     CONSTRAINED_CORES = "constrained-cores"
     CONSTRAINED_DEVICES = "constrained-devices"
+    PAM_SLURM_ADOPT = "pam-slurm-adopt"
     ACCOUNTING = "accounting"
     ACCOUNTS = "accounts"
     QOS = "qos"

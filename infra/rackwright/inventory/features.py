@@ -114,6 +114,7 @@ def _of_jobs(declared: Inventory, slurm: Mapping[str, Any], kubernetes: Mapping[
 
 def _of_slurm(declared: Inventory, slurm: Mapping[str, Any]) -> Presence:
     constrains, accounting = slurm.get("constrains") or (), bool(slurm.get("accounting"))
+    users = declared.cluster.get("users") or ()
     return {
         Feature.SLURM: bool(slurm),
         Feature.HEALTH: bool(slurm.get("health_interval_s")),
@@ -122,6 +123,7 @@ def _of_slurm(declared: Inventory, slurm: Mapping[str, Any]) -> Presence:
         Feature.CONSTRAINED_MEMORY: "memory" in constrains,
         Feature.CONSTRAINED_CORES: "cores" in constrains,
         Feature.CONSTRAINED_DEVICES: "devices" in constrains,
+        Feature.PAM_SLURM_ADOPT: bool(declared.groups["@pam_slurm_adopt"]) and any(not user["admin"] for user in users),
         Feature.ACCOUNTING: accounting,
         Feature.ACCOUNTS: accounting and bool(slurm.get("accounts")),
         Feature.QOS: accounting and bool(slurm.get("qos")),

@@ -112,6 +112,8 @@ def from_inventory(inventory: Mapping[str, Any]) -> Inventory:
     groups["@submit"] = tuple(name for name in (cluster.get("scheduler") or {}).get("submit_hosts") or () if name in nodes)
     groups["@control"] = tuple(name for name in (cluster.get("scheduler") or {}).get("controllers") or () if name in nodes)[:1]
     groups["@sackd"] = _with_sackd(nodes, groups)
+    adopting = (cluster.get("scheduler") or {}).get("pam_slurm_adopt") or ()
+    groups["@pam_slurm_adopt"] = tuple(name for name in adopting if name in nodes)
     groups["@observer"] = _observer(fabric, groups.get("fabric", ()))
     return Inventory(
         stack=handover["stack"],

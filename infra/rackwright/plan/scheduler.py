@@ -59,7 +59,14 @@ def _slurm(cluster: Cluster, declared: DeclaredSlurm, stack: str, nodes: Sequenc
         topology=topology(fabric, _places(fabric, workers), [node.name for node in workers], domains_of(fabric, workers)),
         constrains=("cores", "memory", "devices") if cluster.target.has_cgroups else (),
         config_overrides=cluster.target.trusts_declared_hardware,
+        pam_slurm_adopt=_admitting_by_jobs(cluster, declared, workers),
     )
+
+
+def _admitting_by_jobs(cluster: Cluster, declared: DeclaredSlurm, workers: Sequence[PlanNode]) -> tuple[str, ...]:
+    """Return the workers that admit ordinary users over SSH by their jobs: not those on which users log in to submit jobs."""
+    chosen = cluster.target.kind == "vm" if declared.pam_slurm_adopt is None else declared.pam_slurm_adopt
+    return tuple(node.name for node in workers if Role.LOGIN not in node.roles) if chosen else ()
 
 
 def _places(fabric: FabricPlan | None, nodes: Sequence[PlanNode]) -> dict[str, int]:

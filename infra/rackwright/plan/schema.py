@@ -153,6 +153,8 @@ class Storage(ConfigModel):
     simulated: bool
     rdma: bool = False
     """Whether clients use RDMA."""
+    nconnect: int | None = None
+    """TCP connections of each NFS client; None for RDMA and other kinds."""
     fsx: FsxLustre | None = None
     """Request to AWS, where FSx serves the file system."""
 
@@ -252,6 +254,8 @@ class Slurm(ConfigModel):
     constrains: tuple[Literal["cores", "memory", "devices"], ...]
     """Resources that control groups confine a job to; empty where Slurm uses none."""
     config_overrides: bool
+    pam_slurm_adopt: tuple[str, ...]
+    """Workers that admit ordinary users over SSH only while they have a job there."""
 
 
 Scheduler = Annotated[Slurm | Kubernetes, Field(discriminator="kind")]

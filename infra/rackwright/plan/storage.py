@@ -39,6 +39,7 @@ def _storage(name: str, declared: Declared, nodes: Sequence[PlanNode]) -> Storag
         mode=declared.mode,
         simulated=False,
         rdma=isinstance(declared, Nfs) and declared.rdma,
+        nconnect=declared.nconnect if isinstance(declared, Nfs) and not declared.rdma else None,
         fsx=declared if isinstance(declared, FsxLustre) else None,
     )
 

@@ -36,6 +36,11 @@ WITHOUT_LAB = {
     "fabric.gids_match_plan": RAILS,
     "storage.exports_match_plan": NFS,
     "storage.one_nfs_version_is_served": NFS,
+    "storage.nfs_transport_matches_plan": (
+        "the kernel's NFS client does not run in a container",
+        "tests/unit/probes/test_nfs_transports.py",
+    ),
+    "jobs.ssh_requires_job": ("Slurm has no control groups of its own in a container", "tests/unit/probes/test_ssh_access.py"),
     "slurm.login_daemon_runs": (
         "login nodes of the labs run slurmctld, which has the configuration",
         "tests/unit/probes/test_suspended_daemons.py",

@@ -118,7 +118,15 @@ def test_planned_storage_is_recognized(case):
 
 def storage(name, **more):
     """Return an NFS file system of the plan."""
-    shared = {"kind": "nfs", "servers": ["storage0"], "clients": ["worker0"], "mode": "1777", "size_mib": 1000, "rdma": False}
+    shared = {
+        "kind": "nfs",
+        "servers": ["storage0"],
+        "clients": ["worker0"],
+        "mode": "1777",
+        "size_mib": 1000,
+        "rdma": False,
+        "nconnect": 8,
+    }
     return SimpleNamespace(**{**shared, "mount": f"/mnt/{name}", "folder": f"/srv/rackwright/{name}", **more})
 
 

@@ -230,8 +230,8 @@ class TestAccounting:
 
 
 SHARED = SimpleNamespace(kind="moosefs", mount="/mnt/sharedfs", servers=["storage0"], folder=None)
-DATA = SimpleNamespace(kind="nfs", mount="/mnt/da-ta", servers=["storage0"], folder="/srv/rackwright/data", rdma=False)
-TOOLS = SimpleNamespace(kind="nfs", mount="/mnt/tools", servers=["storage0"], folder="/srv/rackwright/tools", rdma=False)
+DATA = SimpleNamespace(kind="nfs", mount="/mnt/da-ta", servers=["storage0"], folder="/srv/rackwright/data", rdma=False, nconnect=8)
+TOOLS = SimpleNamespace(kind="nfs", mount="/mnt/tools", servers=["storage0"], folder="/srv/rackwright/tools", rdma=False, nconnect=8)
 
 
 class TestStorage:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from rackwright.checks.cluster.harness.arguments import Record
+import signal
+from typing import Final
+
+from rackwright.checks.cluster.harness.arguments import Ask, Record
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.pytest_plugin import CheckPlugin
-from rackwright.checks.cluster.harness.tool_output import UnreadableValue
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue, answer_of
 from rackwright.checks.cluster.probes.slurm import parse_gres
-from rackwright.checks.cluster.probes.smoke import MEMORY, SmokeResults, Task, runner
+from rackwright.checks.cluster.probes.smoke import MEMORY, SmokeResults, Task, decisive, runner
+from rackwright.checks.cluster.probes.ssh_access import ADMITTED, REFUSED, SSH_ACCESS
 from rackwright.errors import UndeterminedError
 
 
@@ -60,10 +64,52 @@ def test_cores_are_confined(node: Record, smoke: SmokeResults, expect: Expect) -
 
 
 def test_gpus_are_confined(node: Record, smoke: SmokeResults, expect: Expect) -> None:
-    """A job without GPUs must open none, and a job with GPUs exactly the requested number."""
-    plain, first = _task(smoke, "plain", node), smoke.job("first", node.name)
-    opened = _task(smoke, "first", node).opened
-    expect(f"{len(plain.opened)} without, {len(opened)} with GPUs", f"0 without, {first.requested_gpus} with GPUs")
+    """The kernel must refuse a job with EPERM every GPU that is not its own. A simulated GPU has no driver: opening it ends with ENXIO."""
+    plain, first = _task(smoke, "plain", node), _task(smoke, "first", node)
+    if not plain.devices:
+        raise UndeterminedError("the node has no device file of a GPU that a job could try to open")
+    own = {f"/dev/nvidia{index}" for index in first.gpus}
+    simulated = bool(node.gpus and node.gpus.simulated)
+    expect(_opening(plain, set(), simulated) | _opening(first, own, simulated), _planned(plain, set()) | _planned(first, own))
+
+
+def test_memory_overuse_is_killed(node: Record, smoke: SmokeResults, expect: Expect) -> None:
+    """The kernel must kill a process that fills more memory than its job requested, and Slurm must report OUT_OF_MEMORY."""
+    job = smoke.exceeding_job(node.name)
+    task, state = job.tasks.get(node.name), job.slurm_state()
+    if task is None:
+        why = answer_of("the job", decisive(job.output) or "no output")
+        raise UndeterminedError(f"no report from the job that exceeds its memory: {why.why if isinstance(why, UnreadableValue) else why}")
+    if task.signal != signal.SIGKILL or not (task.kills is None or task.kills):
+        ended = "refused the memory, not killed" if task.status == _REFUSED else f"ended by signal {task.signal}"
+        expect("used twice the memory that it requested" if not task.signal and not task.status else ended, "killed by the kernel")
+        return
+    if not state:
+        raise UndeterminedError("the process was killed, but Slurm did not report how the job ended")
+    expect(f"killed by the kernel, Slurm: {state}", "killed by the kernel, Slurm: OUT_OF_MEMORY")
+
+
+def test_ssh_requires_job(node: Record, smoke: SmokeResults, ask: Ask, expect: Expect) -> None:
+    """sshd must refuse an ordinary user without a job on the node, and put the session of one with a job into the job's control group."""
+    smoke.job("plain", node.name)  # raises for a busy node, and for one that takes no job
+    access = ask(SSH_ACCESS)
+    expect({"without a job": access.without_job, "with a job": access.with_job}, {"without a job": REFUSED, "with a job": ADMITTED})
+
+
+_REFUSED: Final = 3
+"""Exit status of the process that could not get the memory (rackwright.remote.programs.smoke_jobs)."""
+
+
+def _opening(task: Task, own: set[str], simulated: bool) -> dict[str, str]:
+    """Return by device and job what opening it gave. A simulated GPU opens, or has no driver (ENXIO)."""
+    job = f"job with {len(own)} GPUs"
+    found = {path: "opens" if simulated and path in own and error == "ENXIO" else error for path, error in task.devices.items()}
+    return {f"{path} in a {job}": found.get(path, "no device file") for path in sorted({*found, *own})}
+
+
+def _planned(task: Task, own: set[str]) -> dict[str, str]:
+    job = f"job with {len(own)} GPUs"
+    return {f"{path} in a {job}": "opens" if path in own else "EPERM" for path in sorted({*task.devices, *own})}
 
 
 def test_are_recorded_in_accounting(smoke: SmokeResults, expect: Expect) -> None:

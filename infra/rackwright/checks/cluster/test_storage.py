@@ -16,6 +16,7 @@ from rackwright.checks.cluster.probes.storage import (
     MOUNTS,
     NFS_SERVER,
     ROOTS,
+    TRANSPORTS,
     Mount,
     Root,
     exported_by,
@@ -49,6 +50,27 @@ def test_options_match_plan(node: Record, ask: Ask, cluster: Record, expect: Exp
     wanted = {one.mount: options_of(one, node.name) for one in _storage_of(node, cluster)}
     mounts = {one.mount: _mounted(ask, one, node, cluster) for one in _storage_of(node, cluster)}
     expect({point: one if isinstance(one, UnreadableValue) else wanted[point] & one.effective for point, one in mounts.items()}, wanted)
+
+
+def test_nfs_transport_matches_plan(node: Record, ask: Ask, cluster: Record, expect: Expect) -> None:
+    """A second mount of a server joins the connections of the first one, whatever its options: what counts is what the kernel uses."""
+    planned = [one for one in _storage_of(node, cluster) if one.kind == "nfs" and not exported_by(one, node.name)]
+    transports = ask(TRANSPORTS)
+    found: dict[str, str | UnreadableValue] = {}
+    wanted: dict[str, str] = {}
+    for one in planned:
+        protocol = "rdma" if one.rdma else "tcp"
+        transport = transports.at(one.mount)
+        wanted[one.mount] = protocol if one.rdma else f"{protocol}, {one.nconnect} connections"
+        if transport is None or isinstance(transport, UnreadableValue):
+            found[one.mount] = transport if transport is not None else MissingAnswer(one.mount, "not mounted over NFS")
+            continue
+        kinds = sorted({transport.protocol, *transport.connections})
+        # Another mount of the server may have more connections, which this one shares.
+        count = len(transport.connections)
+        enough = one.rdma or count >= one.nconnect
+        found[one.mount] = wanted[one.mount] if kinds == [protocol] and enough else f"{' and '.join(kinds)}, {count} connections"
+    expect(found, wanted)
 
 
 def test_root_ownership(node: Record, ask: Ask, cluster: Record, expect: Expect) -> None:

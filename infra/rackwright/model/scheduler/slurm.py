@@ -97,6 +97,11 @@ class Slurm(ConfigModel):
         default={}, description="Accounts, by name; users without an account belong to `default`."
     )
     qos: Annotated[dict[Label, Qos], UpdatePolicy.RESTART] = Field(default={}, description="QOS, by name, in addition to Slurm's `normal`.")
+    pam_slurm_adopt: Annotated[bool | None, UpdatePolicy.LIVE] = Field(
+        default=None,
+        description="Whether workers admit ordinary users over SSH only while they have a job there; the session joins the control group "
+        "of the job (pam_slurm_adopt). Administrators and workers with the role login are exempt. Default: on target vm yes, otherwise no.",
+    )
     drain_timeout: Annotated[Seconds, UpdatePolicy.RUN] = Field(
         default=300, description="Maximum time to wait for the jobs of a node that is being removed, for example 5m."
     )

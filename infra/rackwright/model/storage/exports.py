@@ -47,6 +47,9 @@ class Nfs(FileSystem):
         default=False,
         description="Use RDMA instead of TCP on the network of the nodes' addresses: RoCE, or IP over InfiniBand.",
     )
+    nconnect: Annotated[int, UpdatePolicy.FORBIDDEN] = Field(
+        default=8, ge=1, le=16, description="TCP connections of each client to the server (nfs(5)); not used with `rdma`."
+    )
 
 
 Storage = Annotated[MooseFs | Nfs | FsxLustre, Field(discriminator="kind")]

@@ -10,6 +10,7 @@ import concurrent.futures
 import json
 import os
 import pwd
+import re
 import shutil
 import signal
 import subprocess
@@ -37,14 +38,13 @@ def limits():
             if said.isdigit() and (least is None or int(said) < least):
                 least = int(said)
             path = os.path.dirname(path)
-    opened = []
+    devices = {}
     for path in glob.glob("/dev/nvidia[0-9]*"):
         try:
             os.close(os.open(path, os.O_RDWR))
-            opened.append(path)
+            devices[path] = "opens"
         except OSError as error:
-            if error.errno not in (errno.EPERM, errno.EACCES):
-                opened.append(path)
+            devices[path] = errno.errorcode.get(error.errno, str(error.errno))
     bound = os.sched_getaffinity(0)
     try:
         os.sched_setaffinity(0, range(os.cpu_count() or 1))  # a job may widen what it was only bound to; what confines it is what is left
@@ -52,7 +52,7 @@ def limits():
         pass
     cores = len(os.sched_getaffinity(0))
     os.sched_setaffinity(0, bound)
-    return {"memory": least, "cores": cores, "opened": sorted(opened)}
+    return {"memory": least, "cores": cores, "devices": devices}
 
 mine = {key: os.environ.get(name) for key, name in NAMES.items()}
 rank, ranks = int(mine.pop("rank")), int(mine.pop("ranks"))
@@ -82,6 +82,42 @@ mine.update(limits())
 mine["ended"] = time.time()
 print("TASK " + json.dumps(mine), flush=True)
 """
+EXCEED = """
+import json, os, signal, sys
+
+def kills():
+    # Processes that the kernel killed in each control group above this task (cgroup v2, memory.events).
+    found = {}
+    for line in open("/proc/self/cgroup"):
+        _, controllers, path = line.strip().split(":", 2)
+        while controllers == "" and path not in ("", "/"):
+            try:
+                rows = dict(row.split() for row in open("/sys/fs/cgroup" + path + "/memory.events"))
+                found[path] = int(rows.get("oom_kill", 0))
+            except OSError:
+                pass
+            path = os.path.dirname(path)
+    return found
+
+before, child = kills(), os.fork()
+if not child:
+    try:
+        blocks = [bytearray(b"1") * 2**20 for _ in range(int(sys.argv[1]))]
+    except MemoryError:
+        os._exit(3)
+    os._exit(0)
+status = os.waitpid(child, 0)[1]
+after = kills()
+more = [count - before.get(path, 0) for path, count in after.items()]
+report = {"node": os.environ.get("SLURMD_NODENAME"), "job": os.environ.get("SLURM_JOB_ID"), "kills": max(more, default=None)}
+report["signal"] = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+report["status"] = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 0
+print("TASK " + json.dumps(report), flush=True)
+"""
+EXCEEDS = 2
+"""Multiple of its requested memory that a job fills, to be killed for it."""
+ENDING = frozenset({"RUNNING", "COMPLETING", "PENDING", "STAGE_OUT"})
+"""States that `scontrol show job` reports of a job until its end is recorded."""
 MEETS = 8
 """Seconds that one job waits for the other: both are submitted at once, to idle nodes."""
 NAMES = {
@@ -227,6 +263,37 @@ def state_of(job: str) -> str:
     return out.strip() or "COMPLETED"
 
 
+def exceed(part: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
+    """Run one job over all nodes of a part that fills more memory than it requested. Return its output and what Slurm reports of its end.
+
+    A child of each task fills the memory, so that the task survives to report its end. `--kill-on-bad-exit=0`: no task ends the others.
+    """
+    command = ["srun", "--job-name=rackwright-memory", "--partition=" + part["partition"], "--nodelist=" + ",".join(part["nodes"])]
+    command += [f"--nodes={len(part['nodes'])}", "--ntasks-per-node=1", "--cpus-per-task=1", f"--mem={MEMORY}", "--kill-on-bad-exit=0"]
+    command += [f"--time={1 + SLOWNESS}", "python3", "-I", "-S", "-c", EXCEED, str(EXCEEDS * MEMORY)]
+    rc, out, err = run(command, request["seconds"])
+    tasks = [json.loads(line[5:]) for line in out.splitlines() if line.startswith("TASK ")]
+    started = next((task["job"] for task in tasks), None) or next(iter(re.findall(r"(?:job |StepId=|step )(\d+)", err)), "")
+    states = ended_states(started, request) if started else []
+    return {"nodes": part["nodes"], "rc": rc, "tasks": tasks, "said": err.strip()[-2000:], "job": started, "states": states}
+
+
+def ended_states(job: str, request: dict[str, Any]) -> list[str]:
+    """Return the states of an ended job and its steps, from slurmctld and, if the plan has it, from accounting; none without an answer."""
+    deadline = time.monotonic() + 3 * SLOWNESS
+    found: list[str] = []
+    while True:
+        rc, out, _ = run(["scontrol", "--oneliner", "show", "job", job], 10)
+        found = re.findall(r"\bJobState=(\w+)", out) if rc == 0 else []
+        if not ENDING.intersection(found) or time.monotonic() > deadline:
+            break
+        time.sleep(0.2)
+    if request["accounting"] and "OUT_OF_MEMORY" not in found:
+        rc, out, _ = run(["sacct", "-nP", "-j", job, "-o", "State"], 10)
+        found += [line.split()[0] for line in out.splitlines() if line.strip() and not line.startswith("sacct:")] if rc == 0 else []
+    return [state for state in found if state not in ENDING]
+
+
 def accounts(jobs: Sequence[str], seconds: float) -> dict[str, Any]:
     """Return the accounting records of the jobs, after they hold the jobs' end or when the time is up."""
     deadline = time.monotonic() + seconds * SLOWNESS
@@ -287,9 +354,12 @@ def smoke(request: dict[str, Any]) -> dict[str, Any]:
         sent = pool.submit(batch, parts[0], folder, request) if folder else None
         jobs = [dict(run.result(), name=name) for name, run in runs]
         batched = sent.result() if sent else None
+        # After the others: on a node with two CPUs it would keep the pair of GPU jobs from meeting.
+        exceeding = list(pool.map(lambda part: exceed(part, request), parts)) if request.get("exceed_memory") else []
     ids = sorted({task["job"] for job in jobs for task in job["tasks"]} | ({batched["job"]} if batched and batched["job"] else set()))
     accounted = accounts(ids, request["accounting_seconds"]) if request["accounting"] else None
-    return {"states": found, "jobs": jobs, "batch": batched, "accounts": accounted, "folder": folder, "records": request["records"]}
+    results = {"states": found, "jobs": jobs, "batch": batched, "accounts": accounted, "folder": folder, "records": request["records"]}
+    return dict(results, exceeding=exceeding)
 
 
 def remove(folder: str) -> None:

@@ -93,6 +93,15 @@ def nfs_needs_own_kernel(case: RuleContext) -> Iterator[Violation]:
             yield Violation(f"storage.{name}.kind", cause, "use kind moosefs; nfs needs nodes with their own kernel")
 
 
+@rule("nfs-rdma-on-vm")
+def nfs_rdma_on_vm(case: RuleContext) -> Iterator[Violation]:
+    """NFS uses the network of the nodes' addresses. The RDMA devices of virtual machines are on the rails."""
+    for name, declared in case.cluster.storage.items():
+        if isinstance(declared, Nfs) and declared.rdma and case.cluster.target.kind == "vm":
+            cause = "the network of the nodes' addresses has no RDMA device on target vm"
+            yield Violation(f"storage.{name}.rdma", cause, "remove it; NFS then uses TCP")
+
+
 @rule("nfs-home")
 def nfs_home(case: RuleContext) -> Iterator[Violation]:
     """Every node creates home directories as root, which NFS maps to `nobody`."""

@@ -50,6 +50,14 @@ def backup_unknown(case: RuleContext) -> Iterator[Violation]:
             yield Violation(path, f"{name} does not have the role controller", "add the role to its group")
 
 
+@rule("pam-slurm-adopt-needs-cgroups")
+def pam_slurm_adopt_needs_cgroups(case: RuleContext) -> Iterator[Violation]:
+    """An SSH session joins the control group of a job, so Slurm must create control groups."""
+    if case.slurm.pam_slurm_adopt and not case.cluster.target.has_cgroups:
+        cause = "nodes are containers, in which Slurm has no control groups of its own that a session could join"
+        yield Violation("scheduler.pam_slurm_adopt", cause, "remove it, or use nodes with their own kernel")
+
+
 @rule("backup-without-storage")
 def backup_without_storage(case: RuleContext) -> Iterator[Violation]:
     """A backup continues from the first controller's state, so both must see one StateSaveLocation."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from rackwright.checks.cluster.harness.probe import NodeBusyError, Probe, ProbeContext, ProbeStage
@@ -47,8 +48,41 @@ class Task:
     """CPUs on which the task may run."""
     cpus: int = 0
     """CPUs that Slurm assigned to the task."""
-    opened: tuple[str, ...] = ()
-    """Device files of GPUs that the task can open."""
+    devices: Mapping[str, str] = field(default_factory=dict)
+    """By device file of a GPU: `opens`, or the error of open(2), such as EPERM."""
+
+
+@dataclass(frozen=True)
+class ExceedingTask:
+    """End of a process that filled more memory than its job requested."""
+
+    signal: int
+    """Signal that ended it; 0 without one."""
+    status: int
+    """Exit status: 0 if the process got the memory, 3 if the kernel refused it the address space."""
+    kills: int | None
+    """Kills that the kernel counted in the job's control groups meanwhile; None where it does not count them."""
+
+
+@dataclass(frozen=True)
+class ExceedingJob:
+    """The job that fills more memory than it requested."""
+
+    nodes: tuple[str, ...]
+    output: str
+    tasks: Mapping[str, ExceedingTask]
+    """By node."""
+    states: tuple[str, ...]
+    """States of the job and its steps after the end; none where Slurm does not report them."""
+
+    def slurm_state(self) -> str:
+        """Return OUT_OF_MEMORY if Slurm reports it, in a state or a message; else its states; empty if it reports nothing."""
+        told = "OUT_OF_MEMORY" in self.states or _OUT_OF_MEMORY.search(self.output)
+        return "OUT_OF_MEMORY" if told else ", ".join(dict.fromkeys(self.states))
+
+
+_OUT_OF_MEMORY: Final = re.compile(r"(?i)task[s]? [\d,-]+: out of memory|detected \d+ oom[_-]kill event|exceeded (?:job|step) memory limit")
+"""Messages of srun and slurmstepd; older releases write `oom-kill event(s)` or `Exceeded job memory limit`."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +113,8 @@ class SmokeResults:
     folder: str | None
     records: int
     """Number of lines of each node in the common file."""
+    exceeding: tuple[ExceedingJob, ...] = ()
+    """Jobs that filled more memory than they requested."""
 
     def job(self, name: str, node: str) -> Job:
         """Return the job of that name on the node. Raise NodeBusy where the node runs other jobs, UndeterminedError where it takes none."""
@@ -90,6 +126,14 @@ class SmokeResults:
         found = next((job for job in self.jobs if job.name == name and node in job.nodes), None)
         if found is None:
             raise UndeterminedError(f"no {name} job ran on {node}")
+        return found
+
+    def exceeding_job(self, node: str) -> ExceedingJob:
+        """Return the job that filled more memory than it requested on the node. Raise UndeterminedError where none ran."""
+        self.job("plain", node)  # raises for a node that took no job
+        found = next((job for job in self.exceeding if node in job.nodes), None)
+        if found is None:
+            raise UndeterminedError(f"no job that exceeds its memory was submitted to {node}")
         return found
 
     def record(self, job: Job) -> Mapping[str, Any] | UnreadableValue:
@@ -173,7 +217,13 @@ def parse_smoke(text: str) -> SmokeResults:
     """Return the results from the JSON document that the run prints last."""
     data = json.loads(text.strip().splitlines()[-1])
     jobs = tuple(_job(job) for job in data["jobs"])
-    return SmokeResults(data["states"], jobs, data["batch"], data["accounts"], data["folder"], data["records"])
+    exceeding = tuple(_exceeding(job) for job in data.get("exceeding") or ())
+    return SmokeResults(data["states"], jobs, data["batch"], data["accounts"], data["folder"], data["records"], exceeding)
+
+
+def _exceeding(data: Mapping[str, Any]) -> ExceedingJob:
+    tasks = {task["node"]: ExceedingTask(int(task["signal"]), int(task["status"]), task["kills"]) for task in data["tasks"]}
+    return ExceedingJob(tuple(data["nodes"]), data["said"], tasks, tuple(data["states"]))
 
 
 def _job(data: Mapping[str, Any]) -> Job:
@@ -211,7 +261,7 @@ def parse_task(data: Mapping[str, Any]) -> Task:
         None if data.get("memory") is None else int(data["memory"]) // 2**20,
         int(data.get("cores") or 0),
         int(data.get("cpus") or 0),
-        tuple(data.get("opened") or ()),
+        dict(data.get("devices") or {}),
     )
 
 
@@ -306,6 +356,7 @@ def _command(context: ProbeContext) -> str:
         "seconds": _PATIENCE + saving.get("resume_timeout_s", 0),
         "accounting": bool(context.declared.cluster["scheduler"].get("accounting")),
         "accounting_seconds": 10,
+        "exceed_memory": "memory" in (context.declared.cluster["scheduler"].get("constrains") or ()),
         "token": os.urandom(4).hex(),
     }
     return as_user(context, request)

@@ -132,7 +132,7 @@ def options_of(one: SimpleNamespace, node: str) -> set[str]:
         return set(OPTIONS)
     if exported_by(one, node):
         return {*OPTIONS, "noatime"}
-    return {*OPTIONS, "noatime", "hard", "vers=4.2", *(("proto=rdma", "port=20049") if one.rdma else ("nconnect=8",))}
+    return {*OPTIONS, "noatime", "hard", "vers=4.2", *(("proto=rdma", "port=20049") if one.rdma else (f"nconnect={one.nconnect}",))}
 
 
 def exported_by(one: SimpleNamespace, node: str) -> bool:
@@ -151,6 +151,38 @@ def is_same_folder(mounts: Mapping[str, Mount], point: str, folder: str) -> bool
 
 
 MOUNTS = Probe("mounts", on="storage_client", command="cat /proc/self/mountinfo", parse=parse_mounts)
+
+
+@dataclass(frozen=True)
+class Transport:
+    """Transports of an NFS mount, as the kernel uses them: a second mount of a server joins those of the first one."""
+
+    protocol: str
+    """Value of the mount's option proto."""
+    connections: tuple[str, ...]
+    """Kind of each connection, such as tcp or rdma."""
+
+
+def parse_transports(text: str) -> Lines[Transport]:
+    """Return the transports of NFS mounts by mount point, from /proc/self/mountstats (net/sunrpc/xprtsock.c, xprtrdma/transport.c)."""
+    if not text.lstrip().startswith("device "):
+        raise ValueError("no mount statistics")
+    found: dict[str, Transport] = {}
+    unread: list[str] = []
+    for block in re.split(r"^(?=device )", text, flags=re.MULTILINE)[1:]:
+        head = re.match(r"device .* mounted on (\S+) with fstype nfs4?\b", block)
+        if head is None:
+            continue
+        protocol = re.search(r"^\s+opts:.*[,\t ]proto=(\w+)", block, re.MULTILINE)
+        connections = tuple(re.findall(r"^\s+xprt:\s+(\w+)", block, re.MULTILINE))
+        if protocol and connections:
+            found[_unescape(head[1])] = Transport(protocol[1], connections)
+        else:
+            unread.append(block.splitlines()[0])
+    return Lines(found, tuple(unread))
+
+
+TRANSPORTS = Probe("nfs-transports", on="storage_client", command="cat /proc/self/mountstats", parse=parse_transports)
 
 
 WRITABLE: Final = "writable"
