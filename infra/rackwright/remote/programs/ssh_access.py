@@ -36,7 +36,8 @@ class Conversation(ctypes.Structure):
 
 def ask_pam(user: str) -> dict[str, Any]:
     """Return status and messages of the account modules for a user, and the control group of an admitted session, in this process."""
-    pam, libc = ctypes.CDLL("libpam.so.0"), ctypes.CDLL(None)
+    # Debian's module is not linked with libpam: as in sshd, its symbols must be global.
+    pam, libc = ctypes.CDLL("libpam.so.0", mode=ctypes.RTLD_GLOBAL), ctypes.CDLL(None)
     libc.calloc.restype, libc.calloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t, ctypes.c_size_t]
     pam.pam_strerror.restype = ctypes.c_char_p
     said: list[str] = []
