@@ -101,7 +101,7 @@ def test_warnings_are_shown_and_refuse_nothing(run: Run, tmp_path: Path) -> None
     file.write_text(paths.stack_file("lab").read_text().replace("127.0.0.1", "0.0.0.0"))
     ended = run("validate", str(file))
     assert ended.code == 0
-    assert ended.out.startswith("access.bind_address (line 8, warning): 0.0.0.0 publishes the login node")
+    assert ended.out.startswith("access.bind_address (line 9, warning): 0.0.0.0 publishes the login node")
     assert ended.out.endswith("stack lab: valid, 4 nodes, 1 warning\n")
 
 

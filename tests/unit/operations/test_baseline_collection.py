@@ -55,7 +55,8 @@ def collected(*names: str) -> BaselineStates:
     running = cast(RunningStack, SimpleNamespace(name="lab-vm", inventory=declared))
 
     async def run() -> BaselineStates:
-        return await host_baseline.collect_late(running, await host_baseline.collect(running))
+        first = await host_baseline.collect(running)
+        return await host_baseline.collect(running, first) if first.late else first
 
     return asyncio.run(run())
 

@@ -11,13 +11,11 @@ import pytest
 from rackwright.drift.difference import Category, DriftItem, Layer, LayerScan
 from rackwright.drift.document import DriftReport, State
 from rackwright.drift.history import History
-from rackwright.drivers import node_kill
 from rackwright.errors import InputError, UndeterminedError
 from rackwright.inventory import paths
 from rackwright.inventory.reader import Inventory
 from rackwright.inventory.running_stack import RunningStack
 from rackwright.model.drift import DriftPolicy
-from rackwright.operations.chaos import lease
 from rackwright.operations.drift import detection, publication, reconcile, scan
 from rackwright.operations.drift.detection import Detection, detect, detect_and_reconcile
 from rackwright.operations.drift.host_baseline import BaselineStates
@@ -72,18 +70,6 @@ def test_scan_is_returned_recorded_and_written(night: Night) -> None:
     (trace,) = [json.loads(line) for line in paths.traces("lab").read_text(encoding="utf-8").splitlines()]
     names = [span["name"] for span in trace["resourceSpans"][0]["scopeSpans"][0]["spans"]]
     assert names == ["drift", "scan resources", "scan configuration", "scan behaviour"]
-
-
-def test_node_that_killed_chaos_command_stopped_is_started_first(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def start(_stack: str, _target: str, node: str) -> None:
-        night.events.append(f"start {node}")
-
-    monkeypatch.setattr(node_kill, "start", start)
-    paths.chaos("lab").mkdir()
-    lease.grant("lab", "lab", "worker1", lease.Undo.START, "e-1", deadline=0.0)
-    night.found = [()]
-    check(night)
-    assert [one.partition(":")[0] for one in night.events] == ["start worker1", "worker1", "scan"]
 
 
 def test_failures_to_notify_are_reported(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,6 @@ from rackwright.inventory.reader import Inventory
 from rackwright.inventory.running_stack import RunningStack
 from rackwright.model.drift import DriftPolicy
 from rackwright.operations import tracing
-from rackwright.operations.chaos.lease import end_due_before
 from rackwright.operations.drift import host_baseline, publication, reconcile, scan
 from rackwright.operations.drift.last_verified import last_verified
 from rackwright.operations.monitoring.publication import publish_drift
@@ -52,15 +51,12 @@ class Detection:
 def detect(stack: str, on_progress: scan.Progress, say: Callable[[str], None], *, update_baseline: bool = False) -> Detection:
     """Scan once, apply the ignore rules of the stack file, record the result and send notifications; `say` receives failures to send.
 
-    A node that a killed `rackwright chaos` left stopped or paused is started first.
-
     Raises InputError if the stack is not up, its file has errors or `update_baseline` is used without a baseline; UndeterminedError at
     Ctrl-C and if another run holds the stack's lock.
     """
     file = find_stack_file(stack, paths.stacks())
     running = RunningStack.of(stack)
     policy = publication.policy(file)
-    end_due_before(stack, "next command", say)
     if update_baseline and not policy.host_baseline:
         raise InputError(
             "no baseline to replace: `drift.host_baseline` is false in the stack file",

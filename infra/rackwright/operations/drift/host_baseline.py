@@ -39,28 +39,24 @@ class BaselineStates:
     late: tuple[str, ...] = ()
     """Nodes that exceeded the time limit."""
 
+    def completed_by(self, second: BaselineStates) -> BaselineStates:
+        """Return the result with what a second attempt found on the nodes that were late."""
+        kept = tuple(one for one in self.unreachable if one[0] not in self.late)
+        return BaselineStates({**self.nodes, **second.nodes}, kept + second.unreachable, second.late)
 
-async def empty() -> BaselineStates:
+
+async def empty(first: BaselineStates | None = None) -> BaselineStates:
     """Return an empty result, for stacks with `drift.host_baseline: false`."""
-    return BaselineStates()
+    return first or BaselineStates()
 
 
-async def collect(running: RunningStack) -> BaselineStates:
-    """Collect the state of every node that is `in`."""
-    return await _collect(running, tuple(running.inventory.nodes), remote_exec.LONGEST)
+async def collect(running: RunningStack, first: BaselineStates | None = None) -> BaselineStates:
+    """Collect the state of every node that is `in`, in parallel, over existing SSH connections, with the nodes powered on.
 
-
-async def collect_late(running: RunningStack, first: BaselineStates) -> BaselineStates:
-    """Collect the state of the nodes that were late in the first attempt, when nothing else runs on them, and return the states of all."""
-    if not first.late:
-        return first
-    second = await _collect(running, first.late, _SECOND_ATTEMPT)
-    kept = tuple(one for one in first.unreachable if one[0] not in first.late)
-    return BaselineStates({**first.nodes, **second.nodes}, kept + second.unreachable, second.late)
-
-
-async def _collect(running: RunningStack, names: Collection[str], limit: float) -> BaselineStates:
-    """Collect the state of nodes in parallel, over existing SSH connections, with the nodes powered on."""
+    `first`: the result of a first attempt, to be completed by the nodes that were late in it, with more time.
+    """
+    names = running.inventory.nodes if first is None else first.late
+    limit = remote_exec.LONGEST if first is None else _SECOND_ATTEMPT
     stack, declared = running.name, running.inventory
     async with wake_nodes(stack, PowerSavingNodes.of(declared.cluster["scheduler"])):
         lost = await ssh_connections.connect_all(stack, names, within=_REACH)
@@ -74,7 +70,8 @@ async def _collect(running: RunningStack, names: Collection[str], limit: float) 
     moving = declared.cluster["scheduler"].get("virtual_address")
     controllers = {name for name, node in declared.nodes.items() if "controller" in node["roles"]}
     kept = {name: without_transient(found, passing, moving if name in controllers else None) for name, found in states.items()}
-    return BaselineStates(kept, tuple(unknown), tuple(name for name, why in failed.items() if remote_exec.is_late(why)))
+    found = BaselineStates(kept, tuple(unknown), tuple(name for name, why in failed.items() if remote_exec.is_late(why)))
+    return found if first is None else first.completed_by(found)
 
 
 def without_transient(state: Kinds, passing: Collection[int], moving: str | None = None) -> dict[str, dict[str, str]]:

@@ -25,7 +25,7 @@ from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
 from rackwright.inventory.running_stack import RunningStack
 from rackwright.operations.drift import configuration
-from rackwright.operations.drift.host_baseline import BaselineStates, collect, collect_late, empty
+from rackwright.operations.drift.host_baseline import BaselineStates, collect, empty
 from rackwright.operations.stack_lock import locked
 from rackwright.time_limits import slowness
 
@@ -54,9 +54,10 @@ async def scan(running: RunningStack, progress: Progress, *, with_baseline: bool
     async with locked(running.name):
         started, began = datetime.now(UTC), time.monotonic()
         scans = [_scan_or_reason(layer, scan_layer(running, partial(progress, layer))) for layer, scan_layer in scanners.items()]
-        baseline = collect(running) if with_baseline else empty()
-        found, states = await _run_scans(scans, baseline, one_by_one=_disturb_each_other(running.inventory.target))
-        states = await collect_late(running, states)
+        attempt = partial(collect, running) if with_baseline else empty
+        found, states = await _run_scans(scans, attempt(), one_by_one=_disturb_each_other(running.inventory.target))
+        if states.late:
+            states = await attempt(states)
         report = DriftReport(running.name, running.inventory.plan, started, time.monotonic() - began, tuple(found))
         return report.with_incomplete_named(), states
 

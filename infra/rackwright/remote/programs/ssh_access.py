@@ -1,4 +1,4 @@
-"""Run on a worker as root: ask sshd's PAM stack whether it admits a user without a job, and with one, and where the session then is.
+"""Run on the node as root, a worker: ask sshd's PAM stack whether it admits a user without a job and with one, and where the session is then.
 
 Input: {"user", "node", "partition", "seconds"}. Output: one JSON document. No key and no connection is needed: the stack of /etc/pam.d/sshd
 runs in a child process, with the calls of sshd (pam_acct_mgmt(3), pam_open_session(3)). Python 3.9, standard library only.
@@ -121,6 +121,16 @@ def wait_until_running(job: str, seconds: float) -> str:
         time.sleep(0.5)
 
 
+def ask_until_admitted(user: str, seconds: float) -> dict[str, Any]:
+    """Return PAM's answer when it admits the user, or the last one: slurmctld calls a job running before its processes exist here."""
+    deadline = time.monotonic() + seconds * SLOWNESS
+    while True:
+        answer = ask_in_child(user)
+        if answer.get("status") == 0 or answer["error"] or time.monotonic() > deadline:
+            return answer
+        time.sleep(0.5)
+
+
 def main(request: dict[str, Any]) -> dict[str, Any]:
     """Return PAM's answers without and with a job of the user on this node, and why one is missing."""
     answer: dict[str, Any] = {"without": None, "with": None, "job": "", "state": "", "jobs": [], "error": ""}
@@ -133,7 +143,7 @@ def main(request: dict[str, Any]) -> dict[str, Any]:
         try:
             answer["state"] = wait_until_running(answer["job"], request["seconds"])
             if answer["state"] == "RUNNING":
-                answer["with"] = ask_in_child(request["user"])
+                answer["with"] = ask_until_admitted(request["user"], request["seconds"])
         finally:
             run(["scancel", answer["job"]])
     except (OSError, RuntimeError) as error:

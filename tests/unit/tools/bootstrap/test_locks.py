@@ -25,7 +25,9 @@ RUNTIME = (
 )
 """Folders whose modules run on the operator's machine in a runtime environment."""
 
-ON_NODES = re.compile(r"infra/rackwright/(checks/acceptance/programs/|workloads/training/(checkpoints|compat|launch|model|train)\.py)")
+ON_NODES = re.compile(
+    r"infra/rackwright/(checks/acceptance/programs/|workloads/training/(checkpoints|compat|finetune|launch|lora|model|train)\.py)"
+)
 """Modules that import what the node has: PyTorch, and their neighbours in the folder they are copied to."""
 
 

@@ -21,8 +21,8 @@ short_description: Admit ordinary users over SSH only while they have a job on t
 description:
   - C(present) adds C(pam_slurm_adopt.so) as the last account module of sshd's PAM file. A session joins the job's control group.
   - Administrators are admitted before Slurm's module is called, and need no job.
-  - The session modules are those of C(common-session), but C(pam_systemd.so) runs for administrators only: it would move a session
-    out of the control group of the job.
+  - The session modules are those of C(common-session), but C(pam_systemd.so) runs for administrators only, because it would move a
+    session out of the control group of the job.
   - C(absent) removes these lines and files. Other lines of sshd's PAM file are never changed.
 options:
   state:
@@ -45,7 +45,7 @@ options:
     default: /etc/rackwright/ssh-administrators
 notes:
   - Files of Debian and Ubuntu only.
-  - C(community.general.pamd) edits rules of one file and does not follow C(@include): it cannot place a rule behind an included file
+  - C(community.general.pamd) edits rules of one file and does not follow C(@include). It cannot place a rule behind an included file
     or leave out a module of one.
 """
 
