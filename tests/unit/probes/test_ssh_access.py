@@ -81,15 +81,23 @@ class TestProgram:
                 return next(outputs[argv[0]])
 
             monkeypatch.setattr(ssh_access, "run", run)
-            monkeypatch.setattr(ssh_access, "ask_in_child", lambda user: {"user": user})
+            monkeypatch.setattr(ssh_access, "ask_in_child", lambda user: {"user": user, "status": 0, "error": ""})
             return ssh_access.main(self.REQUEST), calls
 
         return asked
 
     def test_job_is_cancelled_after_both_questions(self, ask):
         answer, calls = ask(["", "RUNNING\n"])
-        assert answer["without"] == answer["with"] == {"user": "alice"}
+        assert answer["without"] == answer["with"] == {"user": "alice", "status": 0, "error": ""}
         assert calls[-1] == ["scancel", "7"]
+
+    @pytest.mark.parametrize(("seconds", "statuses", "last"), [(60, [6, 6, 0, 6], 0), (0, [6, 0], 6)])
+    def test_running_job_whose_processes_start_later_is_waited_for(self, monkeypatch, seconds, statuses, last):
+        """slurmctld reports a job as running before slurmstepd listens on the node: seen on an emulated machine."""
+        answers = iter(statuses)
+        monkeypatch.setattr(ssh_access, "ask_in_child", lambda user: {"status": next(answers), "error": ""})
+        monkeypatch.setattr(ssh_access.time, "sleep", lambda seconds: None)
+        assert ssh_access.ask_until_admitted("alice", seconds)["status"] == last
 
     def test_job_that_waits_is_cancelled(self, ask):
         answer, calls = ask(["", "PENDING\n"])

@@ -1,4 +1,4 @@
-"""Run on the node as root, a worker: ask sshd's PAM stack whether it admits a user without a job and with one, and where the session is then.
+"""Run on the node as root, a worker: ask sshd's PAM stack whether it admits a user without a job and with one, and where the session is.
 
 Input: {"user", "node", "partition", "seconds"}. Output: one JSON document. No key and no connection is needed: the stack of /etc/pam.d/sshd
 runs in a child process, with the calls of sshd (pam_acct_mgmt(3), pam_open_session(3)). Python 3.9, standard library only.
