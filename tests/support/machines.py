@@ -91,6 +91,7 @@ def describe(project: Project, machines: Machines) -> None:
     """Turn the copy's stack into one on these machines."""
 
     def change(cluster: dict[str, Any]) -> None:
+        cluster.pop("chaos", None)  # Only on targets whose nodes this machine runs (rule chaos-target).
         cluster["target"] = {
             "kind": "hosts",
             "os": "debian-13",
