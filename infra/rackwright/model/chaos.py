@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class ChaosPermission(StrEnum):
-    """Whether `rackwright chaos` may inject failures: never, unless the stack file says so."""
+    """Whether `rackwright chaos` may inject failures into a stack; by default it may not."""
 
     REFUSED = "refused"
     ALLOWED = "allowed"

@@ -13,9 +13,14 @@ SCHEMAS: Final[Mapping[str, str]] = {"train": "rackwright.demo/1", "finetune": "
 """Contract of the records of each kind."""
 
 
+def _started(file: Path) -> tuple[str, int]:
+    """Return a key by time: runs have names with their second and a random part, and are written in the order of their ends."""
+    return file.stem.rpartition("-")[0], file.stat().st_mtime_ns
+
+
 def records(folder: Path, kind: str) -> Iterator[dict[str, Any]]:
     """Yield the records of a kind in a folder of records, the newest first; a file that is none is passed over."""
-    for file in sorted(folder.glob(f"{kind}-*.json"), reverse=True):
+    for file in sorted(folder.glob(f"{kind}-*.json"), key=_started, reverse=True):
         try:
             found = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError):

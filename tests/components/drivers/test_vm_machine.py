@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -61,6 +62,10 @@ def test_machine_is_started_found_and_removed(programs: Path, folder: Path) -> N
     process = pid_of(folder)
     machine.remove(folder)
     assert machine.look(folder).status == machine.ABSENT and not folder.exists()
+    for _ in range(600):  # A killed process exists until its parent has collected it.
+        if start_time(process) is None:
+            break
+        time.sleep(0.05)
     assert start_time(process) is None
 
 

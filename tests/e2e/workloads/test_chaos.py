@@ -12,25 +12,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.project import Project, clone
+from support.project import Project
 
 from rackwright.report.schemas import schema_errors
 
 STEPS = "2000"
 _MOST = 900.0
 """Seconds after which a state counts as absent."""
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """Yield a running stack like lab-train."""
-    project = clone(tmp_path_factory.mktemp("chaos") / "checkout", like="lab-train")
-    try:
-        project.run_checked("up", timeout=2400)
-        yield project
-    finally:
-        project.pulumi("destroy")
-        project.remove()
 
 
 def command(lab: Project, *words: str) -> subprocess.Popen[str]:
@@ -91,7 +79,7 @@ def test_watchdog_starts_node_of_killed_command(lab: Project) -> None:
     os.killpg(child.pid, signal.SIGKILL)
     child.communicate()
     while lab.run(["podman", "inspect", "--format", "{{.State.Running}}", f"{lab.stack}-worker1"]).output.strip() != "true":
-        assert time.monotonic() < until, "nobody started the node"
+        assert time.monotonic() < until, "the node was not started"
         time.sleep(1)
     assert lab.rackwright("chaos", lab.stack, "--undo").ok
     assert records(lab)[-1]["events"][0]["undone_by"] == "watchdog" and records(lab)[-1]["verdict"]["result"] == "unknown"

@@ -9,28 +9,15 @@ import contextlib
 import json
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.project import ROOT, Project, clone
+from support.project import ROOT, Project
 
 from rackwright.report.schemas import schema_errors
 
 STEPS = "120"
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """Yield a running stack like lab-train."""
-    project = clone(tmp_path_factory.mktemp("train") / "checkout", like="lab-train")
-    try:
-        project.run_checked("up", timeout=2400)
-        yield project
-    finally:
-        project.pulumi("destroy")
-        project.remove()
 
 
 def train(lab: Project, *options: str) -> dict[str, Any]:

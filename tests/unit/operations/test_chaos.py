@@ -7,13 +7,13 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from support.chaos_cluster import TRAIN, Cluster
 
 from rackwright.cli.render.chaos import run_text, score_text
 from rackwright.drivers import node_kill, node_pause, remote_exec, ssh_connections
@@ -22,7 +22,7 @@ from rackwright.inventory import Host, inventory, paths
 from rackwright.inventory.running_stack import RunningStack
 from rackwright.operations import stack as stacks
 from rackwright.operations.chaos import event, injection, lease, permission, records, session, watchdog
-from rackwright.operations.chaos.modes import SPECS, Hold, Mode, Place, affected, candidates, refusal
+from rackwright.operations.chaos.modes import SPECS, Mode, Place, affected, candidates, refusal
 from rackwright.operations.chaos.permission import Consent, Observation, objections, require_allowed
 from rackwright.operations.chaos.schedule import schedule_events
 from rackwright.operations.chaos.session import ChaosOptions, inject_failures, undo_all
@@ -32,7 +32,6 @@ from rackwright.report.schemas import schema_errors
 STACK = "lab-train"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB"
 PLACES = {Mode.RANK_KILL: ["worker0", "worker1"], Mode.NODE_KILL: ["worker0", "worker1"], Mode.SCHEDULER_RESTART: ["login0"]}
-TRAIN = "rackwright-train-20261128T170000Z-ab12"
 
 
 def keys(seed: int, **options: int) -> list[tuple[Any, ...]]:
@@ -87,100 +86,6 @@ def test_jobs_of_others_count_on_affected_nodes_unless_included() -> None:
     assert objections(observed, Consent("alice", everybody=True), ["worker0"], []) == []
 
 
-class Cluster:
-    """A model of lab-train: its nodes and a training run, whose time goes on with each observation."""
-
-    def __init__(self) -> None:
-        self.now = time.time()
-        self.down: set[str] = set()
-        self.done: list[tuple[str, str]] = []
-        self.units: dict[str, set[str]] = {}
-        self.logs: list[tuple[str, str]] = []
-        self.lines: list[dict[str, Any]] = []
-        self.step = 0
-        self.user = "alice"
-        self.restart = False
-        self.trains = True
-        self.registered = 0.0
-        self.on_watch: Callable[[], None] = lambda: None
-
-    async def run_on_nodes(self, _stack: str, program: str, requests: dict[str, Any], _sudo: Any, **_: Any) -> tuple[Any, Any]:
-        """Answer for a node."""
-        ((node, request),) = requests.items()
-        if program == "chaos_watch":
-            self.on_watch()
-            return {node: self.watch(request)}, {}
-        if node in self.down:
-            return {}, {node: "no response"}
-        return {node: {"error": "", **self.answer(node, request)}}, {}
-
-    def answer(self, node: str, request: dict[str, Any]) -> dict[str, Any]:
-        """Answer for chaos_node."""
-        if request["action"] == "log":
-            self.logs.append((node, request["text"]))
-        if request["action"] == "undo":
-            return {"units": sorted(self.units.pop(node, set()))}
-        if request["action"] == "units":
-            return {"units": sorted(self.units.pop(node, set()))} if request.get("keep") else {"units": []}
-        if request["action"] == "health":
-            return {"healthy": not self.units.get(node)}
-        if request["action"] == "inject":
-            self.done.append((request["mode"], node))
-            self.restart = request["mode"] in ("rank_kill", "gpu_oom")
-            if SPECS[Mode(request["mode"])].hold is Hold.UNIT:
-                self.units.setdefault(node, set()).add(request["id"])
-            return {"begun": time.time(), "injected": time.time(), "target": {"rank": 1, "pid": 9, "job": "41"} if self.restart else {}}
-        return {}
-
-    def watch(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Answer for chaos_watch: two more steps of training, after a restart if there was a failure."""
-        states = {
-            name: {"states": ["DOWN"] if name in self.down else ["MIXED"], "reason": "", "registered": self.registered}
-            for name in ("worker0", "worker1")
-        }
-        job = {"id": "41", "user": self.user, "state": "RUNNING", "nodes": "worker[0-1]", "name": TRAIN}
-        lines = self.train() if self.trains else []
-        return {
-            "error": "",
-            "nodes": states,
-            "jobs": [job] if self.trains else [],
-            "run": TRAIN if self.trains else request["run"],
-            "lines": lines,
-            "offsets": {"x": 1},
-            "now": time.time(),
-        }
-
-    def train(self) -> list[dict[str, Any]]:
-        """Return new lines of the run."""
-        lines: list[dict[str, Any]] = []
-        if not self.step:
-            lines.append({"event": "begin", "attempt": "0", "time": time.time(), "job": "41", "nodes": "worker[0-1]"})
-        if self.down:
-            return lines
-        if self.restart or not self.step:
-            resumed = self.step // 5 * 5
-            common = {"attempt": "0", "time": time.time()}
-            lines += [{**common, "event": "start"}, {**common, "event": "resume", "step": resumed}]
-            self.step, self.restart = resumed, False
-        for _ in range(2):
-            self.step += 1
-            time.sleep(0.002)
-            lines.append({"event": "step", "attempt": "0", "time": time.time(), "step": self.step, "seconds": 0.001})
-        return lines
-
-    async def kill(self, _stack: str, _target: str, node: str) -> None:
-        """Stop a node."""
-        self.done.append(("kill", node))
-        self.down.add(node)
-
-    async def start(self, _stack: str, _target: str, node: str) -> None:
-        """Start a node; its ranks start again."""
-        self.done.append(("start", node))
-        self.down.discard(node)
-        self.restart = True
-        self.registered = time.time()
-
-
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """Return a stack like lab-train that is up, with short times."""
@@ -202,8 +107,6 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     monkeypatch.setattr(node_kill, "start", found.start)
     monkeypatch.setattr(watchdog, "start", lambda _lease: None)
     monkeypatch.setattr(event, "_POLL", 0.01)
-    monkeypatch.setattr(event, "_PATIENCE", 0.05)
-    monkeypatch.setattr(event, "_LONGEST", 2.0)
     monkeypatch.setitem(SPECS, Mode.NODE_KILL, replace(SPECS[Mode.NODE_KILL], seconds=0))  # type: ignore[arg-type]
     return found
 
@@ -253,16 +156,19 @@ def test_scheduler_restart_needs_no_training(cluster: Cluster) -> None:
     assert (one["target"]["node"], one["run"], one["recovered"], one["verdict"]) == ("login0", None, None, "passed")
 
 
-def test_rank_kill_without_training_is_skipped(cluster: Cluster) -> None:
+def test_rank_kill_without_training_is_skipped(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event, "_PATIENCE", 0.05)
     cluster.trains = False
     found = run("rank_kill")
     assert found["events"][0]["verdict"] == "skipped" and found["verdict"] == {"result": "unknown", "reason": "no failure was injected"}
     assert cluster.done == []
 
 
-def test_jobs_of_other_users_are_spared(cluster: Cluster) -> None:
+def test_jobs_of_other_users_are_spared(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.user = "bob"
-    assert "job 41 of bob" in run("node_kill")["events"][0]["reason"] and cluster.done == []
+    with monkeypatch.context() as impatient:
+        impatient.setattr(event, "_PATIENCE", 0.05)
+        assert "job 41 of bob" in run("node_kill")["events"][0]["reason"] and cluster.done == []
     assert run("node_kill", everybody=True)["events"][0]["verdict"] == "passed"
 
 
