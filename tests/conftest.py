@@ -15,6 +15,8 @@ from xdist.scheduler import LoadScopeScheduling
 _END_TO_END: Final = ("e2e", "faults")
 _SHARED_LAB: Final = ("slurm", "acceptance", "drift", "interruptions", "rolling", "hosts")
 """Folders of e2e/ whose tests use one lab, which the last test destroys."""
+_LAST_LINES: Final = 24
+"""Lines of an error that are written at once."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -76,13 +78,19 @@ class _Failures:
 
     def __init__(self, terminal: pytest.TerminalReporter) -> None:
         self._terminal = terminal
+        self._written: set[str] = set()
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Write the test and the first line of its error."""
+        """Write the test and the first line of its error; and once for each error its last lines, where a command's reasons are."""
         if report.failed:
             message = getattr(getattr(report.longrepr, "reprcrash", None), "message", str(report.longrepr)).strip() or "no message"
-            self._terminal.write_line(f"\nFAILED {report.nodeid} ({report.when}): {message.splitlines()[0][:200]}")
+            first, *others = message.splitlines()
+            self._terminal.write_line(f"\nFAILED {report.nodeid} ({report.when}): {first[:200]}")
+            if message not in self._written:
+                self._written.add(message)
+                for line in [line for line in others if line.strip()][-_LAST_LINES:]:
+                    self._terminal.write_line("    " + line[:300])
 
 
 @pytest.hookimpl(trylast=True)

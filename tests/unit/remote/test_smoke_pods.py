@@ -93,6 +93,22 @@ def test_pending_pod_has_reason():
     assert pod_checks.why({"containerStatuses": [{"state": {"terminated": {"reason": "Completed"}}}]}) == ""
 
 
+REFUSED = (1, "probe get: dial tcp 10.0.0.1:8080: connect: connection refused")
+
+
+@pytest.mark.parametrize(
+    ("answers", "seconds", "rc", "queries"),
+    [([REFUSED, REFUSED, (0, "")], 60, 0, 3), ([REFUSED, (0, "")], 0, 1, 1), ([(1, "no route to host"), (0, "")], 60, 1, 1)],
+)
+def test_running_pod_that_does_not_listen_yet_is_queried_again(answers, seconds, rc, queries, monkeypatch):
+    monkeypatch.setattr(pod_checks.time, "sleep", lambda _: None)
+    pods = {"answers-w1": {"status": {"phase": "Running", "podIP": "10.0.0.1"}}}
+    remaining = [{"rc": rc, "out": "", "said": said} for rc, said in answers]
+    run = SimpleNamespace(pods=pods, left=lambda _: seconds, until=lambda test, _: test(pods), inside=lambda *_: remaining.pop(0))
+    assert pod_checks.reach(run, "answers-w0", "answers-w1")["rc"] == rc
+    assert len(answers) - len(remaining) == queries
+
+
 @pytest.mark.parametrize("count", [1, 2, 9, 10, 64])
 def test_peers_query_each_other(count):
     asks = [pod_checks.peers(place, count) for place in range(count)]

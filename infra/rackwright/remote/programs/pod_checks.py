@@ -34,6 +34,9 @@ LATEST = ("--timeout", f"{3 * manifests.SLOWNESS}s")
 """Seconds that the probe in a pod waits for a single response; less than a command in a pod may take (Run.inside)."""
 SOON = ("--timeout", f"{2 * manifests.SLOWNESS}s")
 """The same for requests that are repeated, or that must not be answered."""
+LISTENING = 15
+"""Seconds within which a running pod must accept connections: Running means that its program was started. On a busy node a pod was running
+and did not listen yet (measured 2026-11-28)."""
 MAX_PODS = 64
 """Number of pods up to which a quota that counts only pods is filled for the test."""
 _ALL = 8
@@ -136,10 +139,15 @@ def address(pods: dict[str, Object], name: str) -> Any:
 
 
 def reach(run: Run, name: str, other: str) -> Object:
-    """Request one pod from another by its address; rc is None if the other pod does not run."""
+    """Request one pod from another by its address; rc is None if the other pod does not run. Retry while the other pod does not listen."""
     if not run.until(lambda pods: address(pods, other), POD_START_TIMEOUT):
         return {"rc": None, "out": "", "said": "no pod runs there"}
-    return run.inside(name, ["get", *LATEST, f"http://{address(run.pods, other)}:{manifests.PORT}/"])
+    listens = time.monotonic() + run.left(LISTENING)
+    while True:
+        result = run.inside(name, ["get", *LATEST, f"http://{address(run.pods, other)}:{manifests.PORT}/"])
+        if "connection refused" not in result["said"] or time.monotonic() > listens:
+            return result
+        time.sleep(0.3)
 
 
 def calls(run: Run, name: str, where: str, behind: set[str]) -> Object:
