@@ -116,6 +116,7 @@ kind: InitConfiguration
 bootstrapTokens: [{token: $token, ttl: 1h0m0s}]
 localAPIEndpoint: {advertiseAddress: ${endpoint%:*}, bindPort: 6443}
 nodeRegistration: {name: login0, criSocket: "unix:///run/containerd/containerd.sock", imagePullPolicy: IfNotPresent}
+timeouts: {kubernetesAPICall: 4m0s}
 ---
 apiVersion: kubeadm.k8s.io/v1beta4
 kind: ClusterConfiguration

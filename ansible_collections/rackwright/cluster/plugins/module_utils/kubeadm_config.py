@@ -7,6 +7,8 @@ from typing import Any
 
 RUNTIME = "unix:///run/containerd/containerd.sock"
 ZONE = "topology.kubernetes.io/zone"
+TIMEOUTS = {"kubernetesAPICall": "4m0s"}
+"""As long as kubeadm's health checks (kubeadm-config.v1beta4, Timeouts); a loaded control plane exceeds the default of one minute."""
 
 
 def join_credentials(output: str) -> dict[str, str] | None:
@@ -46,6 +48,7 @@ def joining(params: dict[str, Any]) -> dict[str, Any]:
             "taints": [taint(text) for text in params["taints"]],
             "kubeletExtraArgs": [{"name": "node-ip", "value": params["address"]}, *registered(params["labels"])],
         },
+        "timeouts": dict(TIMEOUTS),
     }
     if params["control_plane"]:
         document["controlPlane"] = {

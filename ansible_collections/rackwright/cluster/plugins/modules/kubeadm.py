@@ -85,6 +85,9 @@ MANIFESTS = f"{FOLDER}/manifests"
 ETCD = "/var/lib/etcd"
 STAMP = f"{FOLDER}/rackwright/applied.json"
 PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+FORMATION = 900
+"""Seconds for kubeadm init and join: the kubelet's and the control plane's health checks and a call of the API have 4 minutes each
+(kubeadm-config.v1beta4, Timeouts)."""
 OF_A_CUT_OFF_INIT = [
     *(f"FileAvailable--etc-kubernetes-manifests-{part}.yaml" for part in PARTS),
     *(f"Port-{port}" for port in (6443, 10250, 10257, 10259, 2379, 2380)),
@@ -187,7 +190,7 @@ class Membership:
         try:
             with os.fdopen(handle, "w") as stream:
                 json.dump(joining(self.params), stream)
-            run("kubeadm", "join", "--config", path, *self._ignored_errors(), timeout=420)
+            run("kubeadm", "join", "--config", path, *self._ignored_errors(), timeout=FORMATION)
         finally:
             os.unlink(path)
         if controls:
@@ -248,7 +251,7 @@ class Membership:
         ignored = [*(["DirAvailable--var-lib-etcd"] if survived else []), *(OF_A_CUT_OFF_INIT if cut_off else [])]
         alone = survived and len(self.params["controllers"]) > 1
         config = self._single_member_config() if alone else self.params["config"]
-        run("kubeadm", "init", "--config", config, "--skip-token-print", *self._ignored_errors(*ignored))
+        run("kubeadm", "init", "--config", config, "--skip-token-print", *self._ignored_errors(*ignored), timeout=FORMATION)
         if alone:
             self._phase("etcd", "local")
             self._upload()
@@ -301,8 +304,8 @@ class Membership:
     def _upload(self) -> None:
         """Upload the configuration; repeat until the timeout, because the static pods that were just rewritten restart meanwhile.
 
-        kubeadm itself gives up after one minute (KubernetesAPICall in its `timeouts`). A single controller needs longer: etcd and the API
-        server restart one after the other, and keepalived withdraws the endpoint's address until its health check passes again.
+        A call of the API may fail at once or time out: etcd and the API server of a single controller restart one after the other, and
+        keepalived withdraws the endpoint's address until its health check passes again.
         """
         failed = KubeadmError("kubeadm was not started")
         for _ in ticks(time.monotonic() + self.params["timeout"]):
