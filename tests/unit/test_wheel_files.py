@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import stat
+import sys
+import tomllib
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
 
 import pytest
 from hatchling.builders.wheel import WheelBuilder
+from packaging.requirements import Requirement
 
 from rackwright import layout
 
@@ -51,3 +57,43 @@ def test_programs_of_wheel_are_executable(contents: dict[str, Path]) -> None:
     ]
     assert len(programs) == 3
     assert all(stat.S_IMODE(file.stat().st_mode) & 0o111 for file in programs if file.name != "shim.sh")
+
+
+def _normalized(name: str) -> str:
+    """Return the name of a distribution as it is compared (packaging.python.org, Names and normalization)."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _installed_with(names: set[str]) -> set[str]:
+    """Return these distributions and those that pip installs with them."""
+    found: set[str] = set()
+    while names:
+        name = names.pop()
+        found.add(name)
+        try:
+            needed = [Requirement(text) for text in requires(name) or []]
+        except PackageNotFoundError:
+            continue
+        names |= {_normalized(one.name) for one in needed if one.marker is None or one.marker.evaluate({"extra": ""})} - found
+    return found
+
+
+def _imports(file: Path) -> set[str]:
+    """Return the first part of each module that a file imports."""
+    nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+    plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    return {
+        name.split(".")[0] for name in plain | {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
+    }
+
+
+def test_wheel_requires_each_package_that_it_imports() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    installed = _installed_with({_normalized(Requirement(text).name) for text in declared})
+    files = [*(ROOT / "infra").rglob("*.py"), *(ROOT / "ansible_collections").rglob("*.py")]
+    on_nodes = {"kubernetes", "torch"}
+    own = {"rackwright", "ansible_collections", ""}
+    imported = set().union(*(_imports(file) for file in files)) - set(sys.stdlib_module_names) - on_nodes - own
+    providers = packages_distributions()
+    missing = {name for name in imported if not installed & {_normalized(one) for one in providers.get(name, [])}}
+    assert not missing, f"imported, but not among the dependencies of pyproject.toml: {sorted(missing)}"
