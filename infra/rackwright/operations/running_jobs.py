@@ -97,6 +97,6 @@ async def _sample(running: RunningStack, jobs: Sequence[RunningJob], seconds: fl
 
 def _request(running: RunningStack, name: str, jobs: Sequence[RunningJob], seconds: float) -> dict[str, Any]:
     """Return what a node is asked. Simulated GPUs are not read: they are always idle."""
-    gpus = running.inventory.nodes[name].get("gpus")
+    gpus = running.inventory.nodes[name].get("gpus") or None
     own = {job.raw: job.uid for job in jobs if name in job.nodes}
-    return {"jobs": own, "seconds": seconds, "samples": round(seconds / _INTERVAL), "gpus": bool(gpus) and not gpus["simulated"]}
+    return {"jobs": own, "seconds": seconds, "samples": round(seconds / _INTERVAL), "gpus": gpus is not None and not gpus["simulated"]}

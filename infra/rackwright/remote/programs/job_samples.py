@@ -172,6 +172,6 @@ def main(request: dict[str, Any], proc: str = "/proc") -> dict[str, Any]:
     if request["gpus"]:
         gpus.join((READINGS + 1) * LIMIT)
     after = traffic()
-    moved = {name: None if old is None or after[name] is None else after[name] - old for name, old in before.items()}
+    moved = {name: None if None in (old, after[name]) else int(after[name] or 0) - int(old or 0) for name, old in before.items()}
     known = {"gpus": list(gpus.found.values()), "apps": gpus.owners is not None, "gpu_error": gpus.error}
     return {**merge(answers, gpus.owners or {}), **known, **moved}

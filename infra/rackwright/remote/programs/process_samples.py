@@ -143,7 +143,7 @@ def leaders(processes: Mapping[int, Process]) -> dict[int, list[int]]:
 
 
 def wait_of(pid: int, stat: Stat, proc: str) -> str:
-    """Return state and wait of a main thread: `R`, `S futex_do_wait`, `S ?`. The kernel shows 0 to who may not know, and without symbols."""
+    """Return state and wait of a main thread: `R`, `S futex_do_wait`, or `S ?` if the kernel shows 0."""
     if stat.state in "RI":
         return stat.state
     wait = re.sub(r"[^\w.]", "", read(pid, "wchan", proc))[:64]
@@ -183,9 +183,13 @@ class Watch:
         one = self.process
         spent = [None if old is None or new is None else round(new - old, 3) for old, new in zip(self.first, self.last)]
         return {
-            **{"pid": one.pid, "job": one.job, "step": one.step, "source": one.source, "rank": one.rank, "size": one.size},
-            **{"command": one.stat.command, "samples": sum(self.waits.values()), "waits": dict(self.waits)},
-            **{"seconds": round(self.seen - self.begun, 3), "ended": self.ended, "members": self.members},
+            **{name: value for name, value in one._asdict().items() if name != "stat"},
+            "command": one.stat.command,
+            "samples": sum(self.waits.values()),
+            "waits": dict(self.waits),
+            "seconds": round(self.seen - self.begun, 3),
+            "ended": self.ended,
+            "members": self.members,
             **dict(zip(("cpu", "run_delay", "read", "written"), spent)),
         }
 

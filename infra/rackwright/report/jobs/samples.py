@@ -31,7 +31,8 @@ _STORAGE: Final = (
     ),
     *("bit_wait_io", "blk_", "jbd2", "xfs_", "ext4_", "balance_dirty", "filemap_", "wait_on_buffer", "__wait_on_buffer", "wb_wait"),
 )
-"""First parts of waits in a file system or block device. request_wait_answer (FUSE) was measured, the others are names of Linux and Lustre."""
+"""First parts of waits in a file system or block device. That of FUSE, request_wait_answer, was measured; the others are names of Linux and
+Lustre."""
 
 
 class Wait(StrEnum):

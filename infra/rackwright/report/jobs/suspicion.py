@@ -1,6 +1,6 @@
 """Which running jobs hang or straggle, and which rank is the reason: pure functions of samples of all nodes of a job.
 
-The shares of futex waits were measured with PyTorch's gloo on CPUs, three ranks, 150 samples in 7.5 s (docs/jobs.md). With NCCL they were not.
+The shares of futex waits were measured with PyTorch's gloo on CPUs: three ranks, 150 samples in 7.5 s (docs/jobs.md). NCCL was not measured.
 """
 
 from __future__ import annotations
@@ -16,12 +16,16 @@ WAITS_FOR_OTHERS: Final = 0.40
 """Share of futex waits above which a rank waits for another. Measured: 0.13 to 0.21 undisturbed, 0.45 to 1.0 beside a slowed rank."""
 WORK_RATIO: Final = 1.2
 """Work of a rank in a step, as a multiple of that of the others, above which it straggles: step times that differ by more than 20 %."""
+NO_WAITS: Final = 0.05
+"""Share of futex waits of every rank, below which ranks do not wait in futexes at all. Measured: 0.13 and more with gloo. Chosen."""
 STOPPED: Final = 0.25
 """Share of samples in which a process is stopped. Half of what was measured for one that is stopped for 100 of every 150 ms."""
 NO_CPU: Final = 0.20
 """Seconds in the run queue per second. Measured: 0.26 without a CPU of its own, 0.02 otherwise; 0.2 makes a step a fifth longer."""
 IN_STORAGE: Final = 0.90
-"""Share of samples in storage from which a rank hangs in it, whatever the others do. Chosen: a program that reads its data also computes."""
+"""Share of samples in storage from which a rank hangs in it, whatever the others do. Chosen: a program that reads data also computes."""
+ALL_WAIT: Final = 0.90
+"""Share of futex waits of every rank, from which a job without CPU time hangs. Chosen; measured beside a stopped rank: 1.0."""
 STANDS_STILL: Final = 0.01
 """CPU seconds per second of a whole job, below which its CPU time stands still. Chosen; measured for waiting ranks: 0.00."""
 SETTLES: Final = 60.0
@@ -31,8 +35,8 @@ LEAST_SAMPLES: Final = 50
 BUSY: Final = 90.0
 """Percent of the time in which a kernel ran, from which a GPU is busy: kernels of collectives spin while they wait (NVIDIA/nccl 2079)."""
 POWER: Final = 0.30
-"""Share of the allowed power, below which a busy GPU computes little. Chosen above idle GPUs in use (H100: 134 of 700 W, wilicc/gpu-burn 114)
-and GPUs that spin in a collective (MI250X: 130 of 560 W, ROCm/rccl 1600)."""
+"""Share of the allowed power, below which a busy GPU computes little. Chosen above idle GPUs of a running program (H100: 134 of 700 W,
+wilicc/gpu-burn 114) and GPUs that spin in a collective (MI250X: 130 of 560 W, ROCm/rccl 1600)."""
 LIBRARIES: Final = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 """Sources of ranks that all live until the last one ends. Tasks of srun may end before the others."""
 
@@ -51,11 +55,11 @@ class Kind(StrEnum):
 
 
 REMEDIES: Final = {
-    Kind.STOPPED: "continue it with `kill -CONT {pid}` on {node}, or cancel the job; find who stopped it (debugger, operator, full terminal)",
+    Kind.STOPPED: "continue it with `kill -CONT {pid}` on {node}, or cancel the job; find what stopped it (debugger, scheduler)",
     Kind.STRAGGLING: "read its stack on {node} (`py-spy dump --pid {pid}`), and compare clocks and temperature of {node} with its peers",
-    Kind.STORAGE: "on {node}, check the mount (`df`, `rackwright verify STACK`) and the file server; a checkpoint that is written looks the same",
+    Kind.STORAGE: "on {node}, check the mount and the file server (`rackwright verify STACK`); a checkpoint that is written looks the same",
     Kind.NO_CPU: "on {node}, find what else runs (`top`), and compare the job's CPUs with its threads (`taskset -cp {pid}`)",
-    Kind.NO_POWER: "read the stacks of all ranks (`py-spy dump`); with PyTorch, set TORCH_NCCL_DUMP_ON_TIMEOUT=1 and read the flight recorder",
+    Kind.NO_POWER: "read the stacks of all ranks (`py-spy dump`), or the flight recorder of PyTorch (TORCH_NCCL_DUMP_ON_TIMEOUT=1)",
     Kind.HUNG: "read the stacks of all ranks (`py-spy dump --pid {pid}` on {node}): they may be in different collectives",
     Kind.MISSING: "read the output of the job for the rank that ended, then cancel the job",
     Kind.IDLE: "ask its user whether it may be cancelled",
@@ -119,7 +123,7 @@ def _order(finding: Finding) -> tuple[int, int]:
 
 
 def main_ranks(ranks: Sequence[RankSample]) -> Iterator[RankSample]:
-    """Yield the ranks that do the work: those of the step with most of them, by the best source; processes without a rank if there is none."""
+    """Yield the ranks of the step with most of them, by the best source; processes without a rank if there is none."""
     order = (*LIBRARIES, "SLURM_PROCID")
     groups: dict[tuple[str, str], list[RankSample]] = {}
     for one in ranks:
@@ -267,7 +271,7 @@ def at_rest(job: RunningJob, seen: Mapping[str, NodeSample], ranks: Sequence[Ran
         yield from idle_gpus(job, seen, now)
         return
     still = f"its processes used {used:.2f} s of CPU time in {seconds:.0f} s"
-    if len(ranks) > 1 and all(one.share(Wait.OTHERS) >= IN_STORAGE for one in ranks):
+    if len(ranks) > 1 and all(one.share(Wait.OTHERS) >= ALL_WAIT for one in ranks):
         first = ranks[0]
         evidence = f"all {len(ranks)} ranks wait in a futex, none is to blame; {still}{moved(seen)}"
         yield Finding(kind=Kind.HUNG, job=job.job, evidence=evidence, node=first.node, pid=first.pid)
@@ -285,14 +289,14 @@ def moved(seen: Mapping[str, NodeSample]) -> str:
 def idle_gpus(job: RunningJob, seen: Mapping[str, NodeSample], now: float) -> Iterator[Finding]:
     """Yield a job that has GPUs, and no process on any of them."""
     is_old = job.started is not None and now - job.started >= SETTLES
-    if is_old and job.asks_for_gpus and all(node.gpus_read for node in seen.values()):
-        if not any(one.gpus for node in seen.values() for one in node.ranks if one.job == job.raw):
-            yield Finding(kind=Kind.IDLE, job=job.job, evidence=f"it has GPUs ({job.tres}) and no process on any of them")
+    uses_gpus = any(one.gpus for node in seen.values() for one in node.ranks if one.job == job.raw)
+    if is_old and job.asks_for_gpus and not uses_gpus and all(node.gpus_read for node in seen.values()):
+        yield Finding(kind=Kind.IDLE, job=job.job, evidence=f"it has GPUs ({job.tres}) and no process on any of them")
 
 
 def spinning(ranks: Sequence[RankSample]) -> Iterator[str]:
     """Yield why stragglers were not determined: ranks that spin while they wait cannot be told from ranks that compute."""
     clear = [one for one in ranks if _is_clear(one)]
-    if len(ranks) > 1 and len(clear) == len(ranks) and not all(one.gpus for one in ranks):
-        if all(one.share(Wait.OTHERS) < 0.05 for one in ranks):
-            yield "stragglers: no rank waits in a futex; ranks that spin while they wait (MPI, NCCL) look like ranks that compute"
+    judged = len(ranks) > 1 and len(clear) == len(ranks) and not all(one.gpus for one in ranks)
+    if judged and all(one.share(Wait.OTHERS) < NO_WAITS for one in ranks):
+        yield "stragglers: no rank waits in a futex; ranks that spin while they wait (MPI, NCCL) look like ranks that compute"
