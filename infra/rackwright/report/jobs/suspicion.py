@@ -1,10 +1,11 @@
 """Which running jobs hang or straggle, and which rank is the reason: pure functions of samples of all nodes of a job.
 
-The shares of futex waits were measured with PyTorch's gloo on CPUs: three ranks, 150 samples in 7.5 s (docs/jobs.md). NCCL was not measured.
+The shares of futex waits were measured with PyTorch's gloo on CPUs: three ranks, 150 samples in 7.5 s (docs/jobs.md). NCCL was not.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,6 +19,8 @@ WORK_RATIO: Final = 1.2
 """Work of a rank in a step, as a multiple of that of the others, above which it straggles: step times that differ by more than 20 %."""
 NO_WAITS: Final = 0.05
 """Share of futex waits of every rank, below which ranks do not wait in futexes at all. Measured: 0.13 and more with gloo. Chosen."""
+ERRORS: Final = 3.0
+"""Standard errors by which the shares of two ranks must differ."""
 STOPPED: Final = 0.25
 """Share of samples in which a process is stopped. Half of what was measured for one that is stopped for 100 of every 150 ms."""
 NO_CPU: Final = 0.20
@@ -241,7 +244,8 @@ def stragglers(job: RunningJob, ranks: Sequence[RankSample], known: Sequence[Fin
     shares = [one.share(Wait.OTHERS) for one in waits]
     cut = max(range(1, len(waits) // 2 + 1), key=lambda number: shares[number] - shares[number - 1])
     named = {(one.node, one.pid) for one in known}
-    if shares[cut] >= WAITS_FOR_OTHERS and (1 - shares[cut - 1]) >= WORK_RATIO * (1 - shares[cut]):
+    longer = 1 - shares[cut - 1] >= WORK_RATIO * (1 - shares[cut])
+    if shares[cut] >= WAITS_FOR_OTHERS and longer and _differ(waits[cut - 1], waits[cut]):
         for one in waits[:cut]:
             if (one.node, one.pid) not in named:
                 yield of_rank(_reason(one), job, one, f"{doing(one)}; {_comparison(one, waits[cut:])}")
@@ -249,6 +253,12 @@ def stragglers(job: RunningJob, ranks: Sequence[RankSample], known: Sequence[Fin
     spared = [one for one in ranks if one.gpus and not lacks_power(one)]
     if spared and len(spared) <= len(ranks) // 2 and all(one.gpus for one in ranks):
         yield from (of_rank(Kind.STRAGGLING, job, one, f"{gpu_text(one)}, while the GPUs of all other ranks spin") for one in spared)
+
+
+def _differ(one: RankSample, other: RankSample) -> bool:
+    """Return whether the shares of two ranks differ by more than samples do by chance. More samples tell smaller differences."""
+    variances = [(share := each.share(Wait.OTHERS)) * (1 - share) / each.samples for each in (one, other)]
+    return other.share(Wait.OTHERS) - one.share(Wait.OTHERS) > ERRORS * math.sqrt(sum(variances))
 
 
 def _reason(one: RankSample) -> Kind:
