@@ -118,6 +118,13 @@ def test_ranks_that_all_wait_hang_without_culprit() -> None:
     (found,) = judge(ranks, fabric=0).findings
     assert (found.kind, found.rank) == (Kind.HUNG, None)
     assert "0 bytes on the fabric" in found.evidence and "fabric" not in judge(ranks).findings[0].evidence
+    seen = nodes(ranks, fabric=0)
+    seen["w2"] = replace(seen["w2"], fabric=None)
+    assert "fabric" not in diagnose(JOB, seen, {}, NOW).findings[0].evidence, "one node does not count"
+
+
+def test_ranks_that_all_sleep_are_idle() -> None:
+    assert [one.kind for one in judge([rank(number, {SLEEP: 90, FUTEX: 10}, cpu=0.0) for number in range(3)]).findings] == [Kind.IDLE]
 
 
 def test_waiting_ranks_that_use_cpu_do_not_hang() -> None:
@@ -151,6 +158,7 @@ def test_stopped_process_beside_ranks_is_named() -> None:
     assert [(one.kind, one.pid) for one in found.findings] == [(Kind.STOPPED, 55)]
     found = judge([rank(0, {STOPPED: 100}), rank(1, {FUTEX: 100}), rank(2, {FUTEX: 100})], stopped={"w0": (100,)})
     assert [(one.kind, one.pid) for one in found.findings] == [(Kind.STOPPED, 100)], "the rank itself is named once"
+    assert judge([rank(number, {STOPPED: 10}) for number in range(3)], stopped={"w0": (100,)}).findings == (), "by chance at both ends"
 
 
 class TestUndetermined:
@@ -229,6 +237,9 @@ def test_ranks_are_those_of_the_step_that_has_most() -> None:
         replace(rank(0, {SLEEP: 100}), step="1"),
     ]
     assert judge([*others, *ranks]).ranks == tuple(ranks)
+    tasks = [replace(rank(number, {SLEEP: 100}), source="SLURM_PROCID", step="1") for number in range(4)]
+    assert judge([*tasks, *ranks]).ranks == tuple(ranks), "a library knows its ranks better than Slurm does"
+    assert judge(others[:1]).ranks == (), "the step extern has a sleeping process of Slurm's own"
 
 
 @each_row(

@@ -215,7 +215,7 @@ def totals(found: Mapping[int, Process], seconds: float, proc: str) -> dict[str,
     for pid, one in found.items():
         total = jobs.setdefault(one.job, {"processes": 0, "ended": 0, "cpu": 0.0, "seconds": round(seconds, 3), "stopped": []})
         stat = stat_of(pid, proc)
-        if stat is None or stat.started != one.stat.started:
+        if stat is None or stat.state in "ZX" or stat.started != one.stat.started:
             total["ended"] += 1
             continue
         total["processes"] += 1
