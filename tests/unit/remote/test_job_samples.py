@@ -163,12 +163,19 @@ def test_processes_of_other_users_are_not_read(start: Start) -> None:
     """A user may name any job in the environment."""
     start("import time; time.sleep(60)", **TORCH, RANK="0")
     assert run({"7": os.getuid() + 1})["ranks"] == []
+    assert run({"7": os.getuid() + 1, "9": os.getuid()})["ranks"] == []
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can take the identity of another user")
 def test_child_has_identity_of_user() -> None:
-    ids = job_samples.finish(*job_samples.start_as(2001, 2002, lambda: [os.getresuid(), os.getresgid(), os.getgroups()]))
-    assert ids == [[2001] * 3, [2002] * 3, []]
+    def ids() -> list[Any]:
+        return [os.getresuid(), os.getresgid(), os.getgroups()]
+
+    def with_groups() -> Any:
+        os.setgroups([3, 4])
+        return job_samples.finish(*job_samples.start_as(2001, 2002, ids))
+
+    assert job_samples.finish(*job_samples.start_as(0, 0, with_groups)) == [[2001] * 3, [2002] * 3, []]
 
 
 def test_child_that_fails_or_is_killed_has_a_reason() -> None:

@@ -178,6 +178,8 @@ class TestUndetermined:
     def test_spinning_ranks(self) -> None:
         found = judge([rank(number, {FUTEX: 1}) for number in range(3)])
         assert found.verdict == "undetermined" and found.undetermined[0].startswith("stragglers: no rank waits in a futex")
+        found = judge([rank(0, {STOPPED: 100}), *(rank(number, {FUTEX: 1}) for number in (1, 2))])
+        assert found.undetermined == (), "the others spin and the reason is known"
         assert judge([replace(rank(0, {}), size=1)]).verdict == "not suspicious", "one rank waits for no other"
 
     def test_node_without_process_of_job(self) -> None:
