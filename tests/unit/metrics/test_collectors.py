@@ -161,7 +161,7 @@ def test_slurm_without_jobs_counts_planned_accounts(collect: Collect) -> None:
     assert found['slurm_partition_jobs_running{partition="cpu"}'] == 0
 
 
-GPU = "{0}, GPU-{0}, 00000000:{1}:00.0, NVIDIA H100, 580.95.05, {2}, 70.00, 0, 0, 81559, 1980, 1980, {3}, 0, No, No, 16, 16, 0x{4:016x}\n"
+GPU = "{0}, GPU-{0}, 00000000:{1}:00.0, NVIDIA H100, 580.95.05, {2}, 70.00, 700.00, 0, 0, 81559, 1980, 1980, {3}, 0, No, No, 16, 16, 0x{4:016x}\n"
 HEALTHY = GPU.format(0, "10", 30, 0, 0) + GPU.format(1, "20", 31, 0, 0)
 WITH_ECC = GPU.format(0, "10", 30, 0, 0) + GPU.format(1, "20", 31, 3, 0)
 
