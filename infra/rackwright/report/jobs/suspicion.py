@@ -305,7 +305,7 @@ def idle_gpus(job: RunningJob, seen: Mapping[str, NodeSample], now: float) -> It
 
 
 def spinning(ranks: Sequence[RankSample]) -> Iterator[str]:
-    """Yield why stragglers were not determined: ranks that spin while they wait cannot be told from ranks that compute."""
+    """Yield why stragglers were not determined: ranks that spin while they wait cannot be distinguished from ranks that compute."""
     clear = [one for one in ranks if _is_clear(one)]
     judged = len(ranks) > 1 and len(clear) == len(ranks) and not all(one.gpus for one in ranks)
     if judged and all(one.share(Wait.OTHERS) < NO_WAITS for one in ranks):
