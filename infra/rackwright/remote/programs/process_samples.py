@@ -165,7 +165,8 @@ class Watch:
         cells = read(self.process.pid, "schedstat", self.proc).split()
         delay = int(cells[1]) / 1e9 if len(cells) == 3 else None
         bytes_of = dict(line.split(": ", 1) for line in read(self.process.pid, "io", self.proc).splitlines() if ": " in line)
-        return delay, *(int(bytes_of[name]) if name in bytes_of else None for name in ("rchar", "wchar"))
+        got, sent = (int(bytes_of[name]) if name in bytes_of else None for name in ("rchar", "wchar"))
+        return delay, got, sent
 
     def sample(self) -> None:
         """Add one sample."""

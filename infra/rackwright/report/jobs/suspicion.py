@@ -13,12 +13,13 @@ from typing import Final
 
 from rackwright.report.jobs.samples import NodeSample, RankSample, RunningJob, Wait, classify
 
-WAITS_FOR_OTHERS: Final = 0.40
-"""Share of futex waits above which a rank waits for another. Measured: 0.13 to 0.21 undisturbed, 0.45 to 1.0 beside a slowed rank."""
+WAITS_FOR_OTHERS: Final = 0.30
+"""Share of futex waits from which a rank waits for another. Measured: 0.05 to 0.25 undisturbed, also under load; 0.30 to 0.41 beside a
+rank with half more work in each step; 0.45 to 1.0 beside one that was stopped or slept."""
 WORK_RATIO: Final = 1.2
 """Work of a rank in a step, as a multiple of that of the others, above which it straggles: step times that differ by more than 20 %."""
-NO_WAITS: Final = 0.05
-"""Share of futex waits of every rank, below which ranks do not wait in futexes at all. Measured: 0.13 and more with gloo. Chosen."""
+NO_WAITS: Final = 0.02
+"""Share of futex waits of every rank, below which ranks do not wait in futexes at all. Measured: 0.05 and more with gloo. Chosen."""
 ERRORS: Final = 3.0
 """Standard errors by which the shares of two ranks must differ."""
 STOPPED: Final = 0.25
@@ -35,6 +36,8 @@ SETTLES: Final = 60.0
 """Seconds after the start of a job, within which prologs and transfers of images may leave it without CPU time. Chosen."""
 LEAST_SAMPLES: Final = 50
 """Samples that a rank needs: a third of 150, which sufficed."""
+HIDDEN: Final = 0.10
+"""Share of samples with an unknown wait, up to which the others prove something. Measured: up to 0.02, of threads that were just woken."""
 BUSY: Final = 90.0
 """Percent of the time in which a kernel ran, from which a GPU is busy: kernels of collectives spin while they wait (NVIDIA/nccl 2079)."""
 POWER: Final = 0.30
@@ -160,14 +163,12 @@ def unclear(ranks: Sequence[RankSample]) -> Iterator[str]:
             yield f"{one.title} ended while it was sampled"
         elif one.samples < LEAST_SAMPLES:
             yield f"{one.title} was sampled {one.samples} times only (at least {LEAST_SAMPLES})"
-        elif one.share(Wait.HIDDEN) > 1 - WAITS_FOR_OTHERS:
-            yield f"what {one.title} waits for is hidden by the kernel of {one.node} (wchan)"
-        elif one.share(Wait.HIDDEN) > 0.1:
-            yield f"a part of what {one.title} waits for is hidden by the kernel of {one.node} (wchan)"
+        elif one.share(Wait.HIDDEN) > HIDDEN:
+            yield f"what {one.title} waits for is hidden in {one.share(Wait.HIDDEN):.0%} of samples by the kernel of {one.node} (wchan)"
 
 
 def _is_clear(one: RankSample) -> bool:
-    return not one.ended and one.samples >= LEAST_SAMPLES and one.share(Wait.HIDDEN) <= 0.1
+    return not one.ended and one.samples >= LEAST_SAMPLES and one.share(Wait.HIDDEN) <= HIDDEN
 
 
 def about_ranks(job: RunningJob, ranks: Sequence[RankSample]) -> Iterator[Finding]:
@@ -243,9 +244,9 @@ def stragglers(job: RunningJob, ranks: Sequence[RankSample], known: Sequence[Fin
     waits = sorted(ranks, key=lambda one: one.share(Wait.OTHERS))
     shares = [one.share(Wait.OTHERS) for one in waits]
     cut = max(range(1, len(waits) // 2 + 1), key=lambda number: shares[number] - shares[number - 1])
-    named = {(one.node, one.pid) for one in known}
     longer = 1 - shares[cut - 1] >= WORK_RATIO * (1 - shares[cut])
     if shares[cut] >= WAITS_FOR_OTHERS and longer and _differ(waits[cut - 1], waits[cut]):
+        named = _explained(waits[cut:], known)
         for one in waits[:cut]:
             if (one.node, one.pid) not in named:
                 yield of_rank(_reason(one), job, one, f"{doing(one)}; {_comparison(one, waits[cut:])}")
@@ -259,6 +260,13 @@ def _differ(one: RankSample, other: RankSample) -> bool:
     """Return whether the shares of two ranks differ by more than samples do by chance. More samples tell smaller differences."""
     variances = [(share := each.share(Wait.OTHERS)) * (1 - share) / each.samples for each in (one, other)]
     return other.share(Wait.OTHERS) - one.share(Wait.OTHERS) > ERRORS * math.sqrt(sum(variances))
+
+
+def _explained(waiting: Sequence[RankSample], known: Sequence[Finding]) -> set[tuple[str, int | None]]:
+    """Return the ranks whose own finding explains why others wait. A lack of CPU does not, if those that wait have none either."""
+    named = {(one.node, one.pid): one.kind for one in known}
+    all_lack = any(named.get((one.node, one.pid)) is Kind.NO_CPU for one in waiting)
+    return {place for place, kind in named.items() if kind in (Kind.STOPPED, Kind.STORAGE) or (kind is Kind.NO_CPU and not all_lack)}
 
 
 def _reason(one: RankSample) -> Kind:
