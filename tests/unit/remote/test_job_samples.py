@@ -16,7 +16,7 @@ import pytest
 from rackwright.remote.programs import job_samples, process_samples
 from rackwright.remote.programs.process_samples import identify, leaders, sample
 
-STAT = "{pid} ({name}) {state} {parent} 1 1 0 -1 0 0 0 0 0 {cpu} 0 0 0 20 0 1 0 {started} 0 0"
+STAT = "{pid} ({name}) {state} {parent} 1 1 0 -1 0 0 0 0 0 {cpu} 0 {reaped} 0 20 0 1 0 {started} 0 0"
 Start = Callable[..., int]
 
 
@@ -26,10 +26,28 @@ class Proc:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def add(self, pid: int, *, parent: int = 1, cpu: float = 9.0, state: str = "S", wchan: str = "futex_do_wait", **environ: str) -> None:
+    def add(
+        self,
+        pid: int,
+        *,
+        parent: int = 1,
+        cpu: float = 9.0,
+        reaped: float = 0.0,
+        state: str = "S",
+        wchan: str = "futex_do_wait",
+        **environ: str,
+    ) -> None:
         folder = self.folder / str(pid)
         folder.mkdir(exist_ok=True)
-        text = STAT.format(pid=pid, name="python3 (a) b", state=state, parent=parent, cpu=int(cpu * process_samples.TICKS), started=pid)
+        text = STAT.format(
+            pid=pid,
+            name="python3 (a) b",
+            state=state,
+            parent=parent,
+            cpu=round(cpu * process_samples.TICKS),
+            reaped=round(reaped * process_samples.TICKS),
+            started=pid,
+        )
         (folder / "stat").write_text(text)
         (folder / "wchan").write_text(wchan)
         (folder / "environ").write_text("\0".join(f"{key}={value}" for key, value in environ.items()))
@@ -136,6 +154,16 @@ def test_process_id_that_is_used_again_is_another_process(proc: Proc) -> None:
     watch.sample()
     watch.sample()
     assert (watch.result()["samples"], watch.result()["ended"]) == (1, True)
+
+
+def test_cpu_time_of_ended_children_counts(proc: Proc) -> None:
+    proc.add(10, cpu=1.0, SLURM_JOB_ID="7")
+    proc.add(11, SLURM_JOB_ID="7")
+    found = {pid: one for pid in (10, 11) if (one := identify(pid, ["7"], str(proc.folder)))}
+    proc.add(10, cpu=1.5, reaped=0.25, SLURM_JOB_ID="7")
+    (proc.folder / "11" / "stat").unlink()
+    totals = process_samples.totals(found, 2.0, str(proc.folder))
+    assert totals == {"7": {"processes": 1, "ended": 1, "cpu": 0.75, "seconds": 2.0, "stopped": []}}
 
 
 def run(jobs: dict[str, int], **more: Any) -> dict[str, Any]:

@@ -127,6 +127,14 @@ def test_more_than_half_of_ranks_are_not_to_blame() -> None:
     assert judge([rank(0, {FUTEX: 3}), rank(1, {FUTEX: 3}), rank(2, {FUTEX: 60})]).findings == ()
 
 
+def test_rank_that_copies_does_not_hang_in_storage() -> None:
+    alone = replace(rank(0, {FUSE: 95}, written=0), size=1)
+    assert [one.kind for one in judge([alone]).findings] == [Kind.STORAGE]
+    assert "moved no byte" in judge([alone]).findings[0].evidence
+    assert judge([replace(alone, written=4096)]).findings == () and judge([replace(alone, read=4096)]).findings == ()
+    assert [one.kind for one in judge([replace(alone, read=None, written=None)]).findings] == [Kind.STORAGE], "unknown bytes excuse nothing"
+
+
 def test_rank_without_cpu_is_named() -> None:
     found = judge([rank(0, {FUTEX: 20}), rank(1, {FUTEX: 20}, run_delay=0.26 * 7.5), rank(2, {FUTEX: 20}, run_delay=0.02 * 7.5)])
     assert named(found) == [("no CPU", 1, "w1")]
@@ -204,6 +212,10 @@ class TestUndetermined:
         few = replace(rank(1, {}), samples=49, waits={STOPPED: 49})
         found = judge([rank(0, {FUTEX: 90}), few, rank(2, {FUTEX: 90})])
         assert found.findings == () and "49 times only" in found.undetermined[0]
+
+    def test_programs_of_script_may_end(self) -> None:
+        found = judge([replace(rank(None, {}, ended=True), source="", size=None, step="batch", samples=3)])
+        assert (found.verdict, found.undetermined) == ("not suspicious", ())
 
     def test_spinning_ranks(self) -> None:
         found = judge([rank(number, {FUTEX: 1}) for number in range(3)])

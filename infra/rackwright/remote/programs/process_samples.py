@@ -42,6 +42,8 @@ class Stat(NamedTuple):
     parent: int
     cpu: float
     """Seconds in user and kernel mode."""
+    reaped: float
+    """Seconds of children that have ended."""
     started: str
 
 
@@ -78,7 +80,8 @@ def stat_of(pid: int, proc: str) -> Stat | None:
     cells = rest.split()
     if len(cells) < 20:
         return None
-    return Stat(head.partition("(")[2], cells[0], int(cells[1]), (int(cells[11]) + int(cells[12])) / TICKS, cells[19])
+    own, reaped = (sum(map(int, cells[first : first + 2])) / TICKS for first in (11, 13))
+    return Stat(head.partition("(")[2], cells[0], int(cells[1]), own, reaped, cells[19])
 
 
 def environment(pid: int, proc: str) -> dict[str, str]:
@@ -220,7 +223,7 @@ def totals(found: Mapping[int, Process], seconds: float, proc: str) -> dict[str,
             total["ended"] += 1
             continue
         total["processes"] += 1
-        total["cpu"] = round(total["cpu"] + stat.cpu - one.stat.cpu, 3)
+        total["cpu"] = round(total["cpu"] + stat.cpu + stat.reaped - one.stat.cpu - one.stat.reaped, 3)
         if stat.state == one.stat.state == "T":
             total["stopped"].append(pid)
     return jobs

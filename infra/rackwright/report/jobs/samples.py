@@ -154,6 +154,11 @@ class RankSample:
         return self.run_delay / self.seconds if self.run_delay is not None and self.seconds > 0 else None
 
     @property
+    def moved(self) -> int:
+        """Return the bytes that its system calls read and wrote; those of mapped files do not count (proc(5))."""
+        return (self.read or 0) + (self.written or 0)
+
+    @property
     def cpu_share(self) -> float | None:
         """Return the CPU seconds of the process in a second."""
         return self.cpu / self.seconds if self.cpu is not None and self.seconds > 0 else None

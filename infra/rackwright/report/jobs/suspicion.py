@@ -27,7 +27,7 @@ STOPPED: Final = 0.25
 NO_CPU: Final = 0.20
 """Seconds in the run queue per second. Measured: 0.26 without a CPU of its own, 0.02 otherwise; 0.2 makes a step a fifth longer."""
 IN_STORAGE: Final = 0.90
-"""Share of samples in storage from which a rank hangs in it, whatever the others do. Chosen: a program that reads data also computes."""
+"""Share of samples in storage from which a rank that moves no byte hangs in it, whatever the others do. Chosen; measured: 1.0."""
 ALL_WAIT: Final = 0.90
 """Share of futex waits of every rank, from which a job without CPU time hangs. Chosen; measured beside a stopped rank: 1.0."""
 STANDS_STILL: Final = 0.01
@@ -159,6 +159,8 @@ def gaps(job: RunningJob, seen: Mapping[str, NodeSample], lost: Mapping[str, str
 def unclear(ranks: Sequence[RankSample]) -> Iterator[str]:
     """Yield why samples of ranks prove nothing."""
     for one in ranks:
+        if one.ended and not one.source:
+            continue  # A script starts one program after the other.
         if one.ended:
             yield f"{one.title} ended while it was sampled"
         elif one.samples < LEAST_SAMPLES:
@@ -178,8 +180,8 @@ def about_ranks(job: RunningJob, ranks: Sequence[RankSample]) -> Iterator[Findin
             continue
         if one.share(Wait.STOPPED) >= STOPPED:
             yield of_rank(Kind.STOPPED, job, one, doing(one))
-        elif one.share(Wait.STORAGE) >= IN_STORAGE:
-            yield of_rank(Kind.STORAGE, job, one, doing(one))
+        elif one.share(Wait.STORAGE) >= IN_STORAGE and not one.moved:
+            yield of_rank(Kind.STORAGE, job, one, f"{doing(one)}, and its system calls moved no byte")
         elif (one.delay_share or 0.0) >= NO_CPU:
             yield of_rank(Kind.NO_CPU, job, one, f"it was ready to run and had no CPU for {one.delay_share:.2f} s of each second")
         elif lacks_power(one):
