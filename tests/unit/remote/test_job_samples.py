@@ -57,7 +57,7 @@ class Proc:
 
     def leaders(self, *pids: int) -> dict[int, list[int]]:
         found = {pid: one for pid in pids if (one := identify(pid, ["7"], str(self.folder)))}
-        return leaders(found)
+        return leaders(found, str(self.folder))
 
 
 @pytest.fixture
@@ -132,6 +132,13 @@ def test_wrapper_is_passed_over(proc: Proc) -> None:
     proc.add(12, parent=11, cpu=30.0, **TORCH, RANK="0")
     proc.add(13, parent=11, cpu=0.1, **TORCH, RANK="0")
     assert list(proc.leaders(10, 11, 12, 13)) == [12]
+
+
+def test_process_that_waits_for_child_is_passed_over(proc: Proc) -> None:
+    """A script that has run for long, and the program that it started last."""
+    proc.add(10, cpu=5.0, wchan="do_wait", SLURM_JOB_ID="7")
+    proc.add(11, parent=10, cpu=0.0, wchan="request_wait_answer", SLURM_JOB_ID="7")
+    assert list(proc.leaders(10, 11)) == [11]
 
 
 def test_waits_are_counted_by_state_and_name(proc: Proc) -> None:

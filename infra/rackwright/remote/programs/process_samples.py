@@ -28,6 +28,8 @@ CGROUP = re.compile(r"/job_(\d+)/step_([A-Za-z0-9+]+)")
 WRAPPER = 1.0
 """CPU seconds below which a process that has children of its rank is their wrapper: a shell, a container runtime. Chosen: the import of
 PyTorch alone takes 1.4 s."""
+FOR_CHILD = "do_wait"
+"""Wait of a process for the end of a child (Linux, kernel/exit.c)."""
 HIDDEN = "?"
 """Wait of a process that sleeps, of which the kernel does not say what it waits for."""
 MOST_MEMBERS = 256
@@ -120,7 +122,7 @@ def identify(pid: int, jobs: Iterable[str], proc: str) -> Process | None:
     return Process(pid, stat, job, step, "", None, None)
 
 
-def leaders(processes: Mapping[int, Process]) -> dict[int, list[int]]:
+def leaders(processes: Mapping[int, Process], proc: str) -> dict[int, list[int]]:
     """Return for each rank the process that does its work, with all processes of the rank.
 
     It is the first one with the rank's number, since data loaders and other children inherit the number. A wrapper is passed over.
@@ -139,7 +141,7 @@ def leaders(processes: Mapping[int, Process]) -> dict[int, list[int]]:
         for pid in members:
             members += children.get(pid, [])
         lead = root
-        while processes[lead].stat.cpu < WRAPPER and children.get(lead):
+        while children.get(lead) and (processes[lead].stat.cpu < WRAPPER or read(lead, "wchan", proc) == FOR_CHILD):
             lead = max(children[lead], key=lambda pid: processes[pid].stat.cpu)
         found[lead] = members[:MOST_MEMBERS]
     return found
@@ -201,7 +203,7 @@ class Watch:
 def sample(pids: Iterable[int], request: Mapping[str, Any], proc: str = "/proc") -> dict[str, Any]:
     """Return the samples of all ranks among the processes, and the CPU time of all processes by job."""
     found = {pid: one for pid in pids if (one := identify(pid, request["jobs"], proc))}
-    watches = [Watch(found[lead], members, proc) for lead, members in leaders(found).items()]
+    watches = [Watch(found[lead], members, proc) for lead, members in leaders(found, proc).items()]
     begun, number = time.monotonic(), request["samples"]
     for count in range(number):
         for watch in watches:
