@@ -1,4 +1,4 @@
-"""`rackwright jobs --suspicious` in a lab: a training run, undisturbed, with a stopped and with a slowed rank, and a job that does nothing.
+"""`rackwright jobs --suspicious` in a lab: a training run, undisturbed, with a stopped and with a slowed rank; jobs that sleep and that hang.
 
 Other work on the machine may take the CPU of a rank: `no CPU` is a true finding then, and no test counts on its absence.
 """
@@ -135,3 +135,16 @@ def test_job_that_sleeps_is_idle(lab: Project, submit: Callable[[str], str]) -> 
     listed = lab.rackwright("jobs", lab.stack, "--job", job)
     assert listed.ok and "alice" in listed.output
     assert lab.rackwright("jobs", lab.stack, "--job", "99999").status == 2
+
+
+def test_job_in_stalled_storage_is_named(lab: Project, submit: Callable[[str], str]) -> None:
+    """The chunk server of the file system is suspended while a script writes one file after the other."""
+    writes = "while true; do dd if=/dev/zero of=/mnt/sharedfs/dd bs=1M count=4 conv=fsync; done"
+    job = submit(f"#!/bin/bash\n#SBATCH --time=10 --output=/dev/null\n{writes}")
+    until(lab, lambda jobs: bool(jobs) and jobs[0]["verdict"] == "not suspicious")
+    lab.ssh("login0", "systemctl kill -s STOP moosefs-chunkserver")
+    try:
+        jobs = until(lab, lambda jobs: bool(jobs) and bool(findings(jobs[0])))
+    finally:
+        lab.ssh("login0", "systemctl kill -s CONT moosefs-chunkserver")
+    assert [one["job"] for one in jobs] == [job] and findings(jobs[0]) == [("waits for storage", None, "worker0")]
