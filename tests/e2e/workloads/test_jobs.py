@@ -1,4 +1,4 @@
-"""`rackwright jobs --suspicious` in a lab: a training run, undisturbed, with a stopped and with a slowed rank; jobs that sleep and that hang.
+"""`rackwright jobs --suspicious` in a lab: a training run with a stopped and a slowed rank, jobs that sleep, and one in stalled storage.
 
 Other work on the machine may take the CPU of a rank: `no CPU` is a true finding then, and no test counts on its absence.
 """

@@ -33,6 +33,7 @@ FOR_CHILD = "do_wait"
 HIDDEN = "?"
 """Wait of a process that sleeps, of which the kernel does not say what it waits for."""
 MOST_MEMBERS = 256
+"""Processes of a rank whose GPUs are known. Chosen: a rank has one process on its GPU, and some data loaders."""
 TICKS = os.sysconf("SC_CLK_TCK")
 
 

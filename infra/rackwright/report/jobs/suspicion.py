@@ -211,7 +211,8 @@ def lacks_power(one: RankSample) -> bool:
 def gpu_text(one: RankSample) -> str:
     """Return utilization and power of the GPUs of a rank."""
     return ", ".join(
-        f"GPU {gpu.index} busy {gpu.busy if gpu.busy is not None else float('nan'):.0f} %"
+        f"GPU {gpu.index} "
+        + ("of unknown use" if gpu.busy is None else f"busy {gpu.busy:.0f} %")
         + (f" at {gpu.power:.0f} of {gpu.limit:.0f} W" if gpu.power is not None and gpu.limit else "")
         for gpu in one.gpus
     )
