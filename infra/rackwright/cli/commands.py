@@ -33,6 +33,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "monitor": ("rackwright.cli.monitor:monitor", "Open metrics, alerts and boards of a running stack in the browser."),
     "runs": ("rackwright.cli.runs:runs", "List the last runs that applied the playbooks, and print the complete record of one."),
     "logs": ("rackwright.cli.logs:logs", "Show log entries of all nodes by time, and why a job ended."),
+    "jobs": ("rackwright.cli.jobs:jobs", "List running jobs, and name those that hang or straggle."),
     "power": ("rackwright.cli.power:power", "Query or change the power of existing machines through their BMCs."),
     "ssh": ("rackwright.cli.ssh:ssh", "Log in to a node, or run a command on it."),
     "inventory": ("rackwright.cli.inventory:inventory", "Print the Ansible inventory of a running stack."),

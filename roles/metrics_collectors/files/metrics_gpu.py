@@ -15,6 +15,7 @@ from rackwright_metrics import CollectError, Samples, output_of, run
 FIELDS = {
     "temperature.gpu": ("DCGM_FI_DEV_GPU_TEMP", "GPU temperature (C)"),
     "power.draw": ("DCGM_FI_DEV_POWER_USAGE", "Power draw (W)"),
+    "enforced.power.limit": ("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", "Power that the driver allows (W)"),
     "utilization.gpu": ("DCGM_FI_DEV_GPU_UTIL", "GPU utilization (%)"),
     "memory.used": ("DCGM_FI_DEV_FB_USED", "Frame buffer memory used (MiB)"),
     "memory.free": ("DCGM_FI_DEV_FB_FREE", "Frame buffer memory free (MiB)"),

@@ -8,15 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
 from support.project import Project
 
 from rackwright.report.schemas import schema_errors
 
-STEPS = "2000"
 _MOST = 900.0
 """Seconds after which a state counts as absent."""
 
@@ -24,27 +21,6 @@ _MOST = 900.0
 def command(lab: Project, *words: str) -> subprocess.Popen[str]:
     """Start a command of the product."""
     return lab.start([sys.executable, "-m", "rackwright.cli.main", *words])
-
-
-@pytest.fixture
-def training(lab: Project) -> Iterator[subprocess.Popen[str]]:
-    """Yield a training run in progress."""
-    child = command(lab, "demo", lab.stack, "train", "--steps", STEPS)
-    try:
-        wait_for_step(lab)
-        yield child
-    finally:
-        if child.poll() is None:
-            child.send_signal(signal.SIGINT)
-        child.communicate(timeout=_MOST)
-
-
-def wait_for_step(lab: Project) -> None:
-    """Wait until the newest run has trained a step."""
-    until = time.monotonic() + _MOST
-    while "step" not in lab.ssh("login0", "cat $(ls -td /mnt/sharedfs/validation/results/train-*/ | head -n 1)events-0.jsonl").output:
-        assert time.monotonic() < until, "no step was trained"
-        time.sleep(2)
 
 
 def records(lab: Project) -> list[dict[str, Any]]:

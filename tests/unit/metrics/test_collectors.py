@@ -161,7 +161,10 @@ def test_slurm_without_jobs_counts_planned_accounts(collect: Collect) -> None:
     assert found['slurm_partition_jobs_running{partition="cpu"}'] == 0
 
 
-GPU = "{0}, GPU-{0}, 00000000:{1}:00.0, NVIDIA H100, 580.95.05, {2}, 70.00, 0, 0, 81559, 1980, 1980, {3}, 0, No, No, 16, 16, 0x{4:016x}\n"
+GPU = (
+    "{0}, GPU-{0}, 00000000:{1}:00.0, NVIDIA H100, 580.95.05, {2}, 70.00, 700.00, 0, 0, 81559, 1980, 1980, {3}, 0, No, No, 16, 16, "
+    "0x{4:016x}\n"
+)
 HEALTHY = GPU.format(0, "10", 30, 0, 0) + GPU.format(1, "20", 31, 0, 0)
 WITH_ECC = GPU.format(0, "10", 30, 0, 0) + GPU.format(1, "20", 31, 3, 0)
 
@@ -197,6 +200,7 @@ def of_gpu(found: dict[str, float], metric: str, index: int) -> float | None:
             id="gpu-lost",
         ),
         pytest.param(HEALTHY.replace("\n", "\r\n"), 2, "DCGM_FI_DEV_GPU_TEMP", 31, id="carriage-returns"),
+        pytest.param(HEALTHY, 2, "DCGM_FI_DEV_ENFORCED_POWER_LIMIT", 700, id="power-limit"),
         pytest.param(HEALTHY.replace("No, No", "Yes, No"), 2, "DCGM_FI_DEV_ROW_REMAP_PENDING", 1, id="remap-pending"),
     ],
 )

@@ -1,0 +1,54 @@
+"""Run on the node, a controller: which jobs have nodes now.
+
+Input: {"job": as squeue accepts it (123, 123_4) or "", "seconds": limit of one command}.
+Output: {"error": why squeue did not answer or "", "unknown": whether Slurm has no such job, "now", "jobs": [{"raw", "id", "user", "uid",
+"state", "started", "nodes": [name], "tres", "partition", "name"}]}. "started": seconds since 1970, or null.
+Python 3.9, standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from rackwright.remote.programs.commands import slowness
+from rackwright.remote.programs.slurm_job import PATH, hosts_of, run
+from rackwright.remote.programs.slurm_occupancy import ON_NODES
+
+KEYS = ("raw", "id", "user", "uid", "state", "started", "tres", "partition", "nodes", "name")
+FORM = "%A|%i|%u|%U|%T|%S|%b|%P|%N|%j"
+"""Fields of squeue(1) in the order of KEYS. The name of a job is its user's text, so it comes last."""
+NO_JOB = "Invalid job id"
+"""Part of squeue's message for a job that Slurm does not have (slurm_errno.c, ESLURM_INVALID_JOB_ID)."""
+
+
+def rows_of(text: str) -> list[dict[str, Any]]:
+    """Return the jobs in the output of squeue. Lines of another form continue the name of a job, and are left out.
+
+    >>> [job["name"] for job in rows_of("7|7|a|2001|RUNNING|1795000000|N/A|gpu|w[0-1]|x|y\\nz\\n")]
+    ['x|y']
+    """
+    jobs: list[dict[str, Any]] = []
+    for line in text.split("\n"):
+        cells = line.split("|", len(KEYS) - 1)
+        if len(cells) == len(KEYS) and cells[0].isdigit() and cells[3].isdigit():
+            jobs.append(dict(zip(KEYS, cells)))
+    return jobs
+
+
+def main(request: dict[str, Any]) -> dict[str, Any]:
+    """Return the jobs that have nodes, with the names of their nodes."""
+    os.environ.update(LC_ALL="C.UTF-8", PATH=PATH, SLURM_TIME_FORMAT="%s")
+    seconds = request["seconds"] * slowness()
+    chosen = ["--jobs=" + request["job"]] if request["job"] else []
+    text, error = run(["squeue", "--noheader", "--all", "--states=" + ON_NODES, *chosen, "--format=" + FORM], seconds)
+    answer: dict[str, Any] = {"error": error, "unknown": NO_JOB in error, "now": time.time(), "jobs": []}
+    if error:
+        return answer
+    jobs = rows_of(text)
+    hosts = hosts_of({job["nodes"] for job in jobs}, seconds)
+    for job in jobs:
+        job["uid"], job["nodes"] = int(job["uid"]), hosts.get(job["nodes"], [])
+        job["started"] = float(job["started"]) if job["started"].isdigit() else None
+    return {**answer, "jobs": jobs}

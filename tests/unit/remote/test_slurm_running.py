@@ -1,0 +1,47 @@
+"""Jobs that have nodes, from what squeue and scontrol print."""
+
+from __future__ import annotations
+
+import pytest
+
+from rackwright.remote.programs import slurm_running
+
+SQUEUE = "9|8_1|alice|2001|RUNNING|1795000000|gres/gpu:2|gpu|w[0-1]|a|b\n12|12|bob|2002|CONFIGURING|N/A|N/A|cpu|w3|x\n"
+
+
+@pytest.fixture
+def slurm(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[str, str]]:
+    """Answer for Slurm; the returned mapping overrides what a program answers."""
+    answers = {"squeue": (SQUEUE, "")}
+    asked: list[list[str]] = []
+
+    def run(words: list[str], seconds: float) -> tuple[str, str]:
+        asked.append(words)
+        answers["asked"] = (" ".join(words), "")
+        return answers[words[0]]
+
+    monkeypatch.setattr(slurm_running, "run", run)
+    monkeypatch.setattr(slurm_running, "slowness", lambda: 1)
+    monkeypatch.setattr(slurm_running, "hosts_of", lambda lists, seconds: {"w[0-1]": ["w0", "w1"], "w3": ["w3"]})
+    monkeypatch.setattr("os.environ", {})
+    return answers
+
+
+def test_jobs_have_numbers_times_and_nodes(slurm: dict[str, tuple[str, str]]) -> None:
+    answer = slurm_running.main({"job": "", "seconds": 15})
+    first, second = answer["jobs"]
+    assert (first["raw"], first["id"], first["uid"], first["started"], first["nodes"]) == ("9", "8_1", 2001, 1795000000.0, ["w0", "w1"])
+    assert (first["name"], first["tres"], second["started"], second["nodes"]) == ("a|b", "gres/gpu:2", None, ["w3"])
+    assert "--jobs=" not in slurm["asked"][0] and (answer["error"], answer["unknown"]) == ("", False)
+
+
+def test_one_job_is_asked_for(slurm: dict[str, tuple[str, str]]) -> None:
+    slurm["squeue"] = ("", "slurm_load_jobs error: Invalid job id specified")
+    answer = slurm_running.main({"job": "8_1", "seconds": 15})
+    assert "--jobs=8_1" in slurm["asked"][0] and answer["unknown"] and answer["jobs"] == []
+
+
+def test_silent_slurm_is_no_empty_list(slurm: dict[str, tuple[str, str]]) -> None:
+    slurm["squeue"] = ("", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)")
+    answer = slurm_running.main({"job": "", "seconds": 15})
+    assert "Unable to contact" in answer["error"] and not answer["unknown"]
