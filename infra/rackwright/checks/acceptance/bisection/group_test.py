@@ -130,6 +130,11 @@ class SearchResult:
         return tuple(figure for figures in self.rounds for figure in figures)
 
 
+def expected_of(test: GroupTest, space: SearchSpace, expected: float) -> float:
+    """Return the expected figure of a group: one of several rails carries its share."""
+    return expected / (len(space.rails) if test.rail is not None else 1)
+
+
 def state_of(figure: Figure, expected: float) -> FigureState:
     """Return whether a figure is as planned.
 

@@ -25,6 +25,7 @@ from rackwright.checks.acceptance.bisection.group_test import (
     Outcome,
     SearchResult,
     SearchSpace,
+    expected_of,
     state_of,
 )
 from rackwright.errors import UndeterminedError
@@ -158,7 +159,9 @@ class _Search:
         inside = [unit for unit in several if self._slow(unit, rail)]
         if inside:
             found = yield from _side_by_side(self._halve(_alone(unit), rail) for unit in inside)
-            if sorted(_merged(found.undecided)) == sorted(_merged(several)):  # No node to measure those beside that are alone on their leaf.
+            if sorted(_merged(found.undecided)) == sorted(
+                _merged(several)
+            ):  # No node to measure those beside that are alone on their leaf.
                 found.undecided += [unit for unit in units if len(unit) == 1]
             return found
         found = Slow(paths=[(units[0], units[1])]) if len(units) == 2 and several else (yield from self._halve(units, rail))
@@ -229,8 +232,7 @@ class _Search:
         return state_of(figure, self._expected(figure.test))
 
     def _expected(self, test: GroupTest) -> float:
-        """Return the expected figure of a group: one of several rails carries its share."""
-        return (self.expected or 0.0) / (len(self.space.rails) if test.rail is not None else 1)
+        return expected_of(test, self.space, self.expected or 0.0)
 
     def _do(self, tests: Iterable[GroupTest]) -> None:
         """Measure tests that were not measured yet, and doubtful ones a second time."""
@@ -246,9 +248,7 @@ class _Search:
             raise UndeterminedError(f"{', '.join(lost.test.nodes)} could not be measured: {lost.error or 'no reason given'}")
 
     def _doubtful(self, figure: Figure) -> bool:
-        return figure.value is None or (
-            self._state(figure) is FigureState.SLOW and figure.value >= CLEARLY * self._expected(figure.test)
-        )
+        return figure.value is None or (self._state(figure) is FigureState.SLOW and figure.value >= CLEARLY * self._expected(figure.test))
 
     def _run(self, tests: Sequence[GroupTest]) -> None:
         """Measure tests in rounds: those that share no node run side by side."""
