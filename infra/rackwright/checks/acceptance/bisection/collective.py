@@ -7,7 +7,6 @@ tasks exchange data over TCP at a limited rate instead: over the rails of virtua
 from __future__ import annotations
 
 import json
-import os.path
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -23,7 +22,7 @@ from rackwright.errors import UndeterminedError
 _TCP: Final = program("all_to_all.py")
 _NCCL: Final = program("collective.py")
 _MBIT: Final = 40
-"""Rate at which a node of a lab sends. Chosen: four times the limit of `rackwright chaos --mode network_slow`, and little work for a CPU."""
+"""Rate at which a node of a lab sends. Chosen: four times the limit of `rackwright chaos --mode network_slow`, little work."""
 _MIB: Final = 8
 """Data of a node: 1.7 s at that rate, so that the start of the tasks counts little."""
 _SECONDS: Final = 30
@@ -34,10 +33,17 @@ _SIZES: Final = ("-b", "4G", "-e", "4G", "-f", "2", "-c", "1")
 class Collective(Protocol):
     """A collective on a group of nodes."""
 
-    title: str
-    unit: str
-    expected: float | None
-    """Figure of a group that is as planned, over all rails; None if the search measures it."""
+    @property
+    def title(self) -> str:
+        """Return what runs."""
+
+    @property
+    def unit(self) -> str:
+        """Return the unit of its figures."""
+
+    @property
+    def expected(self) -> float | None:
+        """Return the figure of a group that is as planned, over all rails; None if the search measures it."""
 
     def job(self, test: GroupTest, name: str) -> Job:
         """Return the job of a group test."""
@@ -156,7 +162,7 @@ def leaves_of(fabric: Mapping[str, Any] | None, nodes: tuple[str, ...], rails: t
     """Return the leaf of each node by rail, from the plan's cables; under None that of all its rails.
 
     >>> leaves_of({"cables": ["w0/mlx5_0:1 leaf-su1-r0:1", "w0/mlx5_1:1 leaf-su1-r1:1"]}, ("w0",), ("mlx5_0", "mlx5_1"))[None]
-    {'w0': 'leaf-su1-r*'}
+    {'w0': 'leaf-su1-r0 … leaf-su1-r1'}
     """
     ends = dict(cable.split() for cable in (fabric or {}).get("cables", ()))
     by_port = {port.rpartition(":")[0]: switch.rpartition(":")[0] for port, switch in ends.items()}
@@ -167,7 +173,7 @@ def leaves_of(fabric: Mapping[str, Any] | None, nodes: tuple[str, ...], rails: t
     for node in nodes:
         own = sorted({found[rail][node] for rail in rails if node in found[rail]})
         if own:
-            found[None][node] = own[0] if len(own) == 1 else f"{os.path.commonprefix(own)}*"
+            found[None][node] = own[0] if len(own) == 1 else f"{own[0]} … {own[-1]}"
     return found
 
 

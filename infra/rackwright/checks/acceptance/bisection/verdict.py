@@ -89,7 +89,7 @@ def describe(culprit: Culprit) -> str:
     if culprit.sides is not None and len(culprit.nodes) > 2:
         sides = culprit.names if culprit.kind is CulpritKind.LEAF else [", ".join(side) for side in culprit.sides]
         return f"paths between {sides[0]} and {sides[-1]}{rail}"
-    return f"{culprit.kind.value} {'–'.join(culprit.names)}{rail}"
+    return f"{culprit.kind.value} {' and '.join(culprit.names)}{rail}"
 
 
 def shown(value: float, collective: Collective) -> str:

@@ -45,7 +45,7 @@ def connect(peer: str, own: str, address: str, port: int, until: float) -> socke
             return link
         except OSError as error:
             if time.monotonic() > until:
-                raise SilentPeerError(peer + " does not respond at " + address + ": " + str(error))
+                raise SilentPeerError(peer + " does not respond at " + address + ": " + str(error)) from None
             time.sleep(RETRY_S)
 
 
@@ -58,7 +58,7 @@ def accept(server: socket.socket, count: int, names: dict[str, str], until: floa
         try:
             link, (address, _) = server.accept()
         except OSError:
-            raise SilentPeerError(", ".join(sorted(missing.values())) + " did not connect")
+            raise SilentPeerError(", ".join(sorted(missing.values())) + " did not connect") from None
         missing.pop(address, None)
         found.append(link)
     return found
