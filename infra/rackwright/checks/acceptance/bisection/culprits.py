@@ -43,7 +43,7 @@ def culprits_of(slow: Slow, space: SearchSpace, nodes: Sequence[str], rail: str 
     covered = {node for culprit in found for node in culprit.nodes}
     found += [Culprit(CulpritKind.NODE, (node,), (node,), rail) for node in nodes if node in single - covered]
     found += [_undecided(tuple(node for node in nodes if node in undecided), rail)] if undecided else []
-    found += [_path(one, other, members, rail) for one, other in slow.paths]
+    found += [_path(path, nodes, members, rail) for path in slow.paths]
     return found + list(_cliques(slow, members, rail))
 
 
@@ -76,11 +76,11 @@ def _undecided(nodes: tuple[str, ...], rail: str | None) -> Culprit:
     return Culprit(CulpritKind.NODE, nodes, nodes, rail, undecided=True)
 
 
-def _path(one: Item, other: Item, members: dict[str, tuple[str, ...]], rail: str | None) -> Culprit:
+def _path(path: tuple[Item, Item], nodes: Sequence[str], members: dict[str, tuple[str, ...]], rail: str | None) -> Culprit:
     """Return the leaves if all their paths are slow, the node if all its paths are, otherwise the nodes at both ends."""
-    count = sum(map(len, members.values()))
+    one, other = sorted(path, key=lambda side: nodes.index(side[0]))
     single = next((side for side in (one, other) if len(side) == 1), None)
-    if single and len(one) + len(other) == count > 2:
+    if single and len(one) + len(other) == len(nodes) > 2:
         return Culprit(CulpritKind.NODE, single, single, rail)
     names = {frozenset(nodes): leaf for leaf, nodes in members.items() if leaf}
     leaves = tuple(names[frozenset(side)] for side in (one, other) if frozenset(side) in names)

@@ -216,10 +216,10 @@ class _Search:
         return Slow(items=slow, cliques=[_merged(rest)] if len(rest) > 2 else [])
 
     def _known_good(self, without: Item, rail: str | None) -> list[str]:
-        """Return nodes of groups that are as planned, those of the same leaves first."""
+        """Return nodes of groups that are as planned, those of other leaves first: a leaf may be slow between its own nodes only."""
         good = dict.fromkeys(node for test in self.figures if test.rail == rail and not self._slow(test.nodes, rail) for node in test.nodes)
         near = {self.space.leaf(node, rail) for node in without}
-        return sorted((node for node in good if node not in without), key=lambda node: self.space.leaf(node, rail) not in near)
+        return sorted((node for node in good if node not in without), key=lambda node: self.space.leaf(node, rail) in near)
 
     def _slow(self, nodes: Item, rail: str | None = None) -> bool:
         return self._state(self.figures[self._ordered(GroupTest(nodes, rail))]) is not FigureState.AS_PLANNED

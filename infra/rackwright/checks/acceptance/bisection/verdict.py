@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from rackwright.checks.acceptance.bisection.collective import Collective
@@ -110,10 +110,16 @@ def _culprit(culprit: Culprit, result: SearchResult, space: SearchSpace, stack: 
         "text": describe(culprit),
         "measured": round(min((figure.value or 0.0 for figure in same_rail), default=0.0), 3),
         "expected": round(expected_of(same_rail[0].test, space, result.expected), 3) if same_rail else round(result.expected, 3),
-        "slow": [_named(figure) for figure in sorted(same_rail, key=_size)[:_EVIDENCE]],
-        "as_planned": [_named(figure) for figure in sorted(others, key=_size, reverse=True)[:_EVIDENCE]],
+        "slow": _evidence(sorted(same_rail, key=_size)),
+        "as_planned": _evidence(sorted(others, key=_size, reverse=True)),
         "next": _NEXT[culprit.kind].format(names=" and ".join(culprit.names), stack=stack),
     }
+
+
+def _evidence(figures: Sequence[Figure]) -> list[dict[str, Any]]:
+    """Return the first groups, each once, with the figure of its last measurement."""
+    last = {figure.test: figure for figure in figures}
+    return [_named(figure) for figure in list(last.values())[:_EVIDENCE]]
 
 
 def _named(figure: Figure) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from rackwright.checks.acceptance.bisection.collective import Collective, choose_collective, figure_of
@@ -65,7 +65,9 @@ class Bisection:
     def _run(self, jobs: Sequence[Job]) -> PhaseScope | None:
         """Run jobs as a phase does and add them to the outcome; return its scope."""
         ended = PhaseResult()
-        run_phase(self.context, self.number, Phase(PHASE, TITLE, evaluate=_no_findings, jobs=lambda _: jobs), ended)
+        stored = bool(self.outcome.outputs)  # All rounds have the program of the first, which is in the run's folder.
+        context = replace(self.context, folder=None) if stored else self.context
+        run_phase(context, self.number, Phase(PHASE, TITLE, evaluate=_no_findings, jobs=lambda _: jobs), ended)
         if self.outcome.scope is None:
             self.outcome.scope = ended.scope
         self.outcome.reason = ended.reason
