@@ -60,13 +60,15 @@ class TcpCollective:
     """Addresses of each node, by rail; a single one if it has no rails."""
     rails: tuple[str, ...]
     mbit: float
+    simulated: bool = False
+    """Whether the data takes another network than the plan's fabric, which is simulated."""
     unit: str = "MB/s"
 
     @property
     def title(self) -> str:
         """Return what runs."""
         over = f"over {len(self.rails)} rails, each" if self.rails else "over the nodes' network,"
-        return f"all-to-all over TCP {over} at most {self.mbit:g} Mbit/s of a node"
+        return f"all-to-all over TCP {over} at most {self.mbit:g} Mbit/s of a node{' (simulated fabric)' if self.simulated else ''}"
 
     @property
     def expected(self) -> float:
@@ -151,7 +153,7 @@ def _tcp(scope: PhaseScope, nodes: tuple[str, ...]) -> tuple[Collective, SearchS
         return TcpCollective(addresses, rails, float((scope.declared.fabric or {})["rate_gbps"]) * 1000), _space(scope, nodes, rails)
     addresses = {node: (str(record["address"]),) for node, record in records_.items()}
     # The simulated fabric carries no data: its leaves do not lie on the path of what is measured.
-    return TcpCollective(addresses, (), _MBIT), SearchSpace(nodes)
+    return TcpCollective(addresses, (), _MBIT, simulated=True), SearchSpace(nodes)
 
 
 def _space(scope: PhaseScope, nodes: tuple[str, ...], rails: tuple[str, ...]) -> SearchSpace:
