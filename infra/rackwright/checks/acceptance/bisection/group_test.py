@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 LEAST: Final = 0.8
-"""Share of the expected figure from which a group is as planned. Chosen: groups on a loaded cluster were seen at 0.9 of it."""
+"""Share of the expected figure from which a group is as planned. Chosen, so that a tenth lost to other load is no culprit."""
 CLEARLY: Final = 0.5
 """Share below which a group is slow without a second measurement. Chosen: a link that trains at half its speed, or is lost, is below."""
 
