@@ -175,6 +175,7 @@ class PlayedFigures:
         ((0.1, 0.95), Outcome.NOT_REPRODUCED, 5),
         ((0.0, 0.95), Outcome.NOT_REPRODUCED, 5),
         ((None, 0.95), Outcome.AS_PLANNED, 2),
+        ((0.7, None, 0.95), Outcome.NOT_REPRODUCED, 6),
         ((None,), Outcome.UNDETERMINED, 2),
     ],
 )
@@ -195,6 +196,44 @@ def test_slow_node_that_recovers_is_not_reported() -> None:
 
     result = search(cluster.space, measure, EXPECTED)
     assert (result.outcome, result.culprits) == (Outcome.NOT_REPRODUCED, ())
+
+
+def test_part_that_recovers_is_not_reproduced_though_all_stay_slow() -> None:
+    cluster = SimulatedCluster(SearchSpace(nodes_of(8)), [lambda test: len(test.nodes) == 8, node("worker3")])
+
+    def measure(tests: Sequence[GroupTest]) -> list[Figure]:
+        if len(cluster.measured) > 8:
+            cluster.faults = cluster.faults[:1]
+        return cluster(tests)
+
+    assert search(cluster.space, measure, EXPECTED).outcome is Outcome.NOT_REPRODUCED
+
+
+def test_pair_alone_on_its_leaf_is_found() -> None:
+    assert found(searched(rail_fabric(6, 2, 1), pair("worker2", "worker3"))) == [("pair", ("worker2", "worker3"), None)]
+
+
+def test_two_pairs_between_halves_are_not_widened() -> None:
+    result = searched(SearchSpace(nodes_of(16)), pair("worker0", "worker8"), pair("worker1", "worker12"))
+    assert found(result) == [("pair", ("worker0", "worker8"), None), ("pair", ("worker1", "worker12"), None)]
+
+
+def test_pairs_with_common_node_are_both_found() -> None:
+    """The search leaves out one end of the first pair only."""
+    result = searched(SearchSpace(nodes_of(16)), pair("worker1", "worker3"), pair("worker3", "worker12"))
+    assert found(result) == [("pair", ("worker1", "worker3"), None), ("pair", ("worker3", "worker12"), None)]
+
+
+def test_doubtful_pair_of_reference_is_measured_again() -> None:
+    cluster = SimulatedCluster(SearchSpace(nodes_of(10)))
+
+    def measure(tests: Sequence[GroupTest]) -> list[Figure]:
+        first = not cluster.measured
+        return [Figure(each.test, 0.7 * EXPECTED) if first and "worker0" in each.test.nodes else each for each in cluster(tests)]
+
+    result = search(cluster.space, measure)
+    assert [figure.test.nodes for figure in result.rounds[1]] == [("worker0", "worker1")]
+    assert result.outcome is Outcome.NOT_REPRODUCED
 
 
 def test_search_reports_node_that_was_lost() -> None:

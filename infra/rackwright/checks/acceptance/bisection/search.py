@@ -284,9 +284,9 @@ class _Search:
         return [culprit for culprit, test in smallest.items() if test is not None and self._slow(test.nodes, test.rail)]
 
     def _smallest(self, culprit: Culprit) -> GroupTest | None:
-        """Return the smallest slow group that this culprit explains, on its own rail if it has one."""
+        """Return the smallest slow group that this culprit explains."""
         slow = [test for test in self.figures if culprit.explains(test) and self._slow(test.nodes, test.rail)]
-        return min(slow, key=lambda test: (test.rail != culprit.rail, len(test.nodes)), default=None)
+        return min(slow, key=lambda test: len(test.nodes), default=None)
 
     def _better_again(self, test: GroupTest) -> bool:
         """Return whether a slow group is as planned in another measurement."""
