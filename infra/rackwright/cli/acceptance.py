@@ -19,6 +19,9 @@ def accept(
     keep_going: Annotated[bool, typer.Option("--keep-going", help="Continue after a phase that did not pass.")] = False,
     user: Annotated[str | None, typer.Option(help="User who submits the jobs (default: first user in the plan).")] = None,
     every: Annotated[bool, typer.Option("--all", help="List every result as well.")] = False,
+    bisect: Annotated[
+        bool, typer.Option("--bisect", help="Search the node, pair, leaf or rail that makes a collective slow, at once or after --phase.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON (schema rackwright.acceptance/2).")] = False,
 ) -> None:
     """Run the acceptance test: jobs on idle nodes, phase by phase.
@@ -27,7 +30,9 @@ def accept(
     """
     from rackwright.operations import acceptance
 
-    found = acceptance.accept(stack, level, show_progress, show_message, phases=phase or (), keep_going=keep_going, user=user)
+    found = acceptance.accept(
+        stack, level, show_progress, show_message, phases=phase or (), keep_going=keep_going, user=user, bisect=bisect
+    )
     if as_json:
         typer.echo(found.text, nl=False)
     else:

@@ -39,13 +39,13 @@ async def run_acceptance(inventory: Path, ssh_config: Path, options: Sequence[st
     try:
         async for line in child.stdout:
             if line.startswith(b"{"):
-                await on_progress(_phase(line))
+                await on_progress(_progress(line))
     except asyncio.CancelledError:
         child.send_signal(signal.SIGTERM)
         await asyncio.wait_for(child.wait(), _GRACE)
     return await child.wait(), (await complaints).decode().strip()
 
 
-def _phase(line: bytes) -> str:
+def _progress(line: bytes) -> str:
     event = json.loads(line)
-    return f"phase {event['number']}: {event['title']}"
+    return str(event["text"]) if "text" in event else f"phase {event['number']}: {event['title']}"

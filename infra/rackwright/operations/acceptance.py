@@ -35,8 +35,11 @@ def accept(
     phases: Sequence[str] = (),
     keep_going: bool = False,
     user: str | None = None,
+    bisect: bool = False,
 ) -> RecordedAcceptance:
     """Run the acceptance test and return its result. With `phases` only those run, and the cluster verdict is left unchanged.
+
+    `bisect`: search what makes a collective slow, right away, or after `phases` unless all of them passed.
 
     The report of an earlier run is deleted first, so that a report that exists afterwards belongs to this run. At Ctrl-C the run
     cancels its jobs and reports the phases that ended. `say` receives why the results could not be written as metrics.
@@ -48,7 +51,8 @@ def accept(
         hint = f"run `rackwright verify {stack}` for the read-only checks"
         raise InputError("runs no jobs (expected smoke or full)", path="--level checks", hint=hint)
     options = [*(f"--phase={name}" for name in phases), f"--level={level.value}", *(["--keep-going"] if keep_going else [])]
-    file = paths.partial_acceptance(stack) if phases else paths.acceptance(stack)
+    options += ["--bisect"] if bisect else []
+    file = paths.partial_acceptance(stack) if phases or bisect else paths.acceptance(stack)
     file.unlink(missing_ok=True)
     try:
         status, output = asyncio.run(_run(stack, [*options, *([f"--user={user}"] if user else [])], on_progress))

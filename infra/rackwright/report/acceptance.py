@@ -70,11 +70,15 @@ class Acceptance:
     results: str
     """Folder of the run: on the cluster's shared file system, or on this machine if no shared one is writable."""
     phases: tuple[PhaseReport, ...]
+    bisection: Mapping[str, Any] | None = None
+    """The search for what makes a collective slow; None if the run had none."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the data in the format of the contract `rackwright.acceptance/2`, an extension of a report."""
         phases = [phase.as_dict() for phase in self.phases]
-        return {**self.report.as_dict(), "schema": SCHEMA, "run": self.run, "user": self.user, "results": self.results, "phases": phases}
+        own = {"schema": SCHEMA, "run": self.run, "user": self.user, "results": self.results, "phases": phases}
+        searched = {} if self.bisection is None else {"bisection": dict(self.bisection)}
+        return {**self.report.as_dict(), **own, **searched}
 
 
 def acceptance_from_dict(data: Mapping[str, Any]) -> Acceptance:
@@ -83,7 +87,7 @@ def acceptance_from_dict(data: Mapping[str, Any]) -> Acceptance:
         raise ValueError(f"unsupported schema: expected {SCHEMA}, found {data['schema']}")
     phases = tuple(_phase(phase) for phase in data["phases"])
     report = report_from_dict({**data, "schema": REPORT_SCHEMA})
-    return Acceptance(report, data["run"], data["user"], data["results"], phases)
+    return Acceptance(report, data["run"], data["user"], data["results"], phases, data.get("bisection"))
 
 
 def _phase(data: Mapping[str, Any]) -> PhaseReport:

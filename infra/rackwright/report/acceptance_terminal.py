@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rackwright.report.acceptance import Acceptance, PhaseReport, PhaseState
+from rackwright.report.bisection_terminal import render_bisection
 from rackwright.report.terminal import counts, render
 from rackwright.report.verdict import Verdict
 
@@ -16,6 +17,8 @@ def show_acceptance(acceptance: Acceptance, console: Console, *, every: bool = F
     parts: list[RenderableType] = [render(acceptance.report, table=_phases(acceptance))]
     if every:
         parts.insert(0, render(acceptance.report, every=True))
+    if acceptance.bisection is not None:
+        parts.append(render_bisection(acceptance.bisection))
     if acceptance.results:
         parts.append(Text(f"  as {acceptance.user}; results in {acceptance.results}", style="dim"))
     console.print(Group(*parts))

@@ -68,7 +68,7 @@ class Bench:
     def run(self, *more: str) -> RunResult:
         """Run to the end; the report satisfies its contract."""
         ended = subprocess.run(self.command(*more), capture_output=True, text=True, timeout=HANG_SECONDS, check=False, env=self.environment)
-        file = self.home / ("acceptance.partial.json" if "--phase" in more else "acceptance.json")
+        file = self.home / ("acceptance.partial.json" if {"--phase", "--bisect"} & set(more) else "acceptance.json")
         report = json.loads(file.read_text()) if file.exists() else {}
         assert not report or schema_errors("acceptance", report) == []
         return RunResult(ended.returncode, ended.stderr, report)

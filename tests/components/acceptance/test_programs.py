@@ -247,3 +247,25 @@ def test_hpcc_starts_one_process_per_core_outside_slurm(tmp_path: Path) -> None:
 
 def test_hpcc_reports_missing_tool() -> None:
     assert printed(started("hpcc.py", PATH="/nonexistent")) == {"unknown": "hpcc is not installed"}
+
+
+def exchanging(tasks: int, *words: str) -> list[Any]:
+    """Return the output of tasks that exchange data between three nodes; fewer tasks leave the other nodes silent."""
+    own = os.getpid()
+    hosts = {f"worker{number}": [f"127.{1 + own % 250}.{own // 250 % 250}.{101 + number}"] for number in range(3)}
+    options = ("--addresses", json.dumps(hosts), *words)
+    programs = [started("all_to_all.py", *options, NODE_NAME=f"worker{number}", MASTER_PORT="23456") for number in range(tasks)]
+    return [printed(program) for program in programs]
+
+
+def test_all_to_all_keeps_its_rate() -> None:
+    """An upper limit only: a loaded machine is slower."""
+    answers = exchanging(3, "--mbit", "40", "--mib", "1")
+    assert [answer["error"] for answer in answers] == [""] * 3
+    assert all(0 < answer["value"] < 5.5 for answer in answers), answers
+
+
+def test_all_to_all_names_silent_node() -> None:
+    answers = exchanging(2, "--mbit", "40", "--mib", "1", "--seconds", "0.5")
+    assert [answer["value"] for answer in answers] == [0.0, 0.0]
+    assert all("worker2 does not respond at 127." in answer["error"] for answer in answers)

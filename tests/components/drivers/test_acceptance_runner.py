@@ -22,6 +22,8 @@ def report(*_):
 signal.signal(signal.SIGTERM, report)
 print("a line of another program", flush=True)
 print(json.dumps({"number": 1, "title": "GPU burn"}), flush=True)
+if "--bisect" in options:
+    print(json.dumps({"text": "bisection round 1: a, b"}), flush=True)
 print("complaint", options, os.environ.get("PYTEST_ADDOPTS"), file=sys.stderr, flush=True)
 while "--wait" in options:
     time.sleep(0.01)
@@ -50,6 +52,16 @@ def test_run_reports_phases_status_and_complaints(inventory: Path) -> None:
 
     status, said = asyncio.run(run_acceptance(inventory, inventory, ["--level=full"], show))
     assert (status, said, shown) == (1, "complaint ['--level=full'] None", ["phase 1: GPU burn"])
+
+
+def test_run_reports_rounds_of_search(inventory: Path) -> None:
+    shown: list[str] = []
+
+    async def show(text: str) -> None:
+        shown.append(text)
+
+    asyncio.run(run_acceptance(inventory, inventory, ["--bisect"], show))
+    assert shown == ["phase 1: GPU burn", "bisection round 1: a, b"]
 
 
 def test_cancelled_run_writes_its_report(inventory: Path) -> None:

@@ -66,6 +66,12 @@ def test_acceptance_of_phases_has_report_of_its_own(run: Run) -> None:
     assert run.options == ["--phase=nccl", "--phase=gpu", "--level=smoke", "--keep-going", "--user=bob"]
 
 
+def test_search_is_read_from_report_of_partial_run(run: Run) -> None:
+    run.file = paths.partial_acceptance("lab")
+    acceptance.accept("lab", Level.FULL, ignore_progress, print, bisect=True)
+    assert run.options == ["--level=full", "--bisect"]
+
+
 def test_earlier_acceptance_is_not_result_of_run(run: Run) -> None:
     paths.acceptance("lab").write_text(run.text)
     run.text, run.said = "", "no idle node"

@@ -7,11 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+from rackwright.checks.acceptance.bisection.verdict import PHASE, TITLE
 from rackwright.checks.acceptance.harness import baseline, files
+from rackwright.checks.acceptance.harness.bisection_run import Announce, Bisection
 from rackwright.checks.acceptance.harness.node_scope import SubmitHost, absent
 from rackwright.checks.acceptance.harness.phase_run import PhaseContext, PhaseResult, run_phase
 from rackwright.checks.acceptance.phase import Finding, Phase
+from rackwright.errors import UndeterminedError
 from rackwright.inventory.reader import Inventory
 from rackwright.report.acceptance import Acceptance, PhaseReport, PhaseState
 from rackwright.report.check_plan import CheckPlan, Expected, NotRun
@@ -42,12 +46,14 @@ class PhaseSequence:
     clock: float = field(default_factory=time.monotonic)
     stopped: str = ""
     """Name of the phase that did not pass, so that later phases do not run."""
+    bisection: Mapping[str, Any] | None = None
+    """Document of the search for a culprit, if the run had one."""
 
     def run_phase(self, context: PhaseContext, number: int, phase: Phase) -> None:
         """Run one phase, or record why it does not run."""
         expected = {id_: item for id_, item in self.check_plan.expected.items() if item.spec.subject == phase.name}
         if self.stopped and expected:
-            self._leave(number, phase, expected)
+            self._leave(number, phase)
             return
         measured = {id_: item for id_, item in expected.items() if not self._stands_in(item)}
         if not measured:
@@ -56,7 +62,27 @@ class PhaseSequence:
             return
         began, outcome = time.monotonic(), PhaseResult()
         run_phase(context, number, phase, outcome)
-        self._settle(measured, outcome)
+        self._finish_phase(context, number, phase, outcome, began)
+
+    def run_bisection(self, context: PhaseContext, number: int, announce: Announce) -> None:
+        """Search the part that makes a collective slow, unless all phases of this run passed."""
+        phase = Phase(PHASE, TITLE, evaluate=lambda _scope, _outputs: ())
+        if self.phases and all(one.verdict is Verdict.PASSED for one in self.phases):
+            reason = "the requested phases passed: there is nothing to search"
+            self._drop(PHASE, NotRunReason.PHASE, reason)
+            self.phases.append(PhaseReport(number, PHASE, TITLE, PhaseState.NOT_RUN, None, reason, 0.0, ""))
+            return
+        began, searching = time.monotonic(), Bisection(context, number, announce)
+        try:
+            self.bisection = searching.run()
+        except UndeterminedError as error:
+            searching.outcome.reason = str(error)
+        self._finish_phase(context, number, phase, searching.outcome, began)
+
+    def _finish_phase(self, context: PhaseContext, number: int, phase: Phase, outcome: PhaseResult, began: float) -> None:
+        """Record the results of a phase that ran."""
+        expected = {id_: item for id_, item in self.check_plan.expected.items() if item.spec.subject == phase.name}
+        self._settle({id_: item for id_, item in expected.items() if id_ not in self.results}, outcome)
         verdict = worst(self.results[id_].verdict for id_ in expected)
         report = PhaseReport(number, phase.name, phase.title, PhaseState.RAN, verdict, "", time.monotonic() - began, "")
         report = replace(report, jobs=files.jobs_of(outcome, self.redact), measurements=files.measurements_of(outcome))
@@ -70,7 +96,7 @@ class PhaseSequence:
         seconds = time.monotonic() - self.clock
         report = build_report(self.declared, self.check_plan, self.results, started=self.started, seconds=seconds, missing=missing)
         about = tuple(node for node in report.nodes if node["checks"] or node["state"] == "out")  # Jobs give no results for storage nodes.
-        acceptance = Acceptance(replace(report, nodes=about), self.run, self.sender.user, self.where, tuple(self.phases))
+        acceptance = Acceptance(replace(report, nodes=about), self.run, self.sender.user, self.where, tuple(self.phases), self.bisection)
         write_acceptance(acceptance, self.home, ended=ended)
         return acceptance
 
@@ -81,13 +107,18 @@ class PhaseSequence:
             baseline.save(self.home, acceptance)
         return acceptance
 
-    def _leave(self, number: int, phase: Phase, expected: Mapping[str, Expected]) -> None:
-        """Leave out a phase because an earlier one did not pass: its checks are no longer part of the run, which the report states."""
-        why = f"{self.stopped} did not pass"
+    def _drop(self, subject: str, reason: NotRunReason, why: str) -> None:
+        """Remove the checks of a phase from the run, which the report states."""
+        expected = {id_: item for id_, item in self.check_plan.expected.items() if item.spec.subject == subject}
         keys = dict.fromkeys(item.spec.key for item in expected.values())
         kept = {id_: item for id_, item in self.check_plan.expected.items() if id_ not in expected}
-        left = tuple(NotRun(key, NotRunReason.STOPPED, why) for key in keys)
+        left = tuple(NotRun(key, reason, why) for key in keys)
         self.check_plan = CheckPlan(self.check_plan.level, kept, (*self.check_plan.not_run, *left), self.check_plan.empty_groups)
+
+    def _leave(self, number: int, phase: Phase) -> None:
+        """Leave out a phase because an earlier one did not pass: its checks are no longer part of the run, which the report states."""
+        why = f"{self.stopped} did not pass"
+        self._drop(phase.name, NotRunReason.STOPPED, why)
         self.phases.append(PhaseReport(number, phase.name, phase.title, PhaseState.NOT_RUN, None, why, 0.0, ""))
 
     def _stands_in(self, item: Expected) -> bool:

@@ -16,7 +16,9 @@ from types import FrameType
 from typing import Final
 
 from rackwright.catalog.checks import Level, acceptance
+from rackwright.checks.acceptance.bisection.verdict import PHASE
 from rackwright.checks.acceptance.harness import baseline, launchers
+from rackwright.checks.acceptance.harness.bisection_run import announce, require_slurm
 from rackwright.checks.acceptance.harness.node_scope import find_submit_host
 from rackwright.checks.acceptance.harness.phase_run import SETTLE, open_context
 from rackwright.checks.acceptance.harness.phase_sequence import PhaseSequence
@@ -41,11 +43,14 @@ def main(argv: Sequence[str]) -> int:
         declared = load(chosen.inventory)
         wanted = _wanted(chosen.phase, in_pods=runs_pods(declared))
         sender = find_submit_host(declared, chosen.user)
+        if chosen.bisect:
+            require_slurm(declared)
+            wanted = [*(wanted if chosen.phase else ()), PHASE]
         check_plan = _plan_checks(declared, wanted, Level(chosen.level))
         home = chosen.inventory.parent
         redact = redactor(home / "secrets.yml", home / "id_ed25519")
         sequence = PhaseSequence(declared, check_plan, sender, run_name(), home, redact, keep_going=chosen.keep_going)
-        return _run(sequence, _submitters(sequence, chosen.ssh_config), chosen.settle)
+        return _run(sequence, _submitters(sequence, chosen.ssh_config), chosen.settle, bisect=chosen.bisect)
     except InputError as error:
         print(error, file=sys.stderr)
         return error.exit_code
@@ -64,6 +69,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--ssh-config", type=Path, required=True, help="ssh_config(5) file of the stack's nodes")
     parser.add_argument("--phase", action="append", default=[], help="run only this phase (repeatable); keep the cluster verdict")
     parser.add_argument("--level", choices=[Level.SMOKE, Level.FULL], default=Level.FULL, help="acceptance level (default: all phases)")
+    parser.add_argument("--bisect", action="store_true", help="search the node, pair, leaf or rail that makes a collective slow")
     parser.add_argument("--keep-going", action="store_true", help="continue after a phase that did not pass")
     parser.add_argument("--user", default=None, help="user who submits the jobs (default: first user in the plan)")
     parser.add_argument(
@@ -88,7 +94,7 @@ def _plain(name: str) -> str:
 def _plan_checks(declared: Inventory, wanted: Sequence[str], level: Level) -> CheckPlan:
     """Return the results that the requested phases owe; the manifest lists the others as left out."""
     in_pods = runs_pods(declared)
-    known = {phase.name for phase in phases(in_pods=in_pods)}
+    known = {*(phase.name for phase in phases(in_pods=in_pods)), *({PHASE} & set(wanted))}
     rows = {key: spec.in_pods() if in_pods else spec for key, spec in acceptance().items() if spec.subject in known}
     check_plan = plan_checks(declared, {key: spec for key, spec in rows.items() if spec.subject in wanted}, level)
     others = [
@@ -117,7 +123,7 @@ def _conversation(declared: Inventory, submitters: Sequence[Submitter]) -> Itera
         yield split_by_role(first, others[0], {one["name"]: one["taints"] for one in declared.cluster["scheduler"]["nodes"]})
 
 
-def _run(sequence: PhaseSequence, submitters: Sequence[Submitter], settle: float) -> int:
+def _run(sequence: PhaseSequence, submitters: Sequence[Submitter], settle: float, *, bisect: bool = False) -> int:
     """Run all phases and record the report in every case."""
     signal.signal(signal.SIGTERM, _interrupt)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
@@ -128,8 +134,12 @@ def _run(sequence: PhaseSequence, submitters: Sequence[Submitter], settle: float
             context = open_context(ask, sequence.sender, sequence.run, baseline.load(sequence.home), settle)
             sequence.where = context.folder or ""
             for number, phase in enumerate(phases(in_pods=runs_pods(sequence.declared)), start=1):
+                if bisect and not _is_requested(sequence, phase):
+                    continue
                 _announce(number, phase)
                 sequence.run_phase(context, number, phase)
+            if bisect:
+                sequence.run_bisection(context, number + 1, announce)
     except KeyboardInterrupt:
         ending = "the run was interrupted; its jobs were cancelled"
     except UndeterminedError as error:
@@ -137,6 +147,12 @@ def _run(sequence: PhaseSequence, submitters: Sequence[Submitter], settle: float
     except Exception as error:  # Findings until then must be recorded.
         ending = f"the run failed with an internal error: {error!r}"
     return sequence.finish(ending).report.verdict.exit_code
+
+
+def _is_requested(sequence: PhaseSequence, phase: Phase) -> bool:
+    """Return whether a phase has checks in this run, or would have if the plan had its subject."""
+    others = {item.id for item in sequence.check_plan.not_run if item.reason is NotRunReason.PHASE}
+    return not any(key.startswith(f"{phase.name}.") for key in others)
 
 
 def _announce(number: int, phase: Phase) -> None:

@@ -72,7 +72,16 @@ def jobs(scope: PhaseScope) -> Sequence[Job]:
 def _job(scope: PhaseScope, name: str, nodes: tuple[str, ...], gpus: int, quantity: Quantity, round: int) -> Job:
     """Return a job: inside a node one task drives all its GPUs; over several nodes there is one task per GPU."""
     several = len(nodes) > 1
-    options = ("--folder", _built(scope), "--seconds", str(SECONDS), f"{quantity.value}_perf", *SIZES, "-g", "1" if several else str(gpus))
+    options = (
+        "--folder",
+        built_folder(scope),
+        "--seconds",
+        str(SECONDS),
+        f"{quantity.value}_perf",
+        *SIZES,
+        "-g",
+        "1" if several else str(gpus),
+    )
     return Job(
         name,
         nodes,
@@ -101,7 +110,7 @@ def _links(model: str) -> PeerLinks:
     return PeerLinks.SOME if gpu.nvlink else PeerLinks.NONE
 
 
-def _built(scope: PhaseScope) -> str:
+def built_folder(scope: PhaseScope) -> str:
     """Return the folder of the programs that were built for the stack's versions."""
     versions = (scope.declared.cluster.get("software") or {}).get("versions") or {}
     if "nccl-tests" not in versions:
