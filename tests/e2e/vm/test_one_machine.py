@@ -17,11 +17,13 @@ import pytest
 import yaml
 from support.emulated_machines import EmulatedMachines, missing_requirements
 
+pytestmark = pytest.mark.essential
+
 ROOT = Path(__file__).resolve().parents[3]
 INVENTORY = ROOT / "tests/roles/inventories/vm.yml"
 NODE, ADDRESS, CARD, DEVICE = "worker0", "10.20.0.10", "eth1", "rxe0"
 _BOOT = 900
-"""Seconds for an emulated machine to come back after a reboot; 48 on two quiet cores."""
+"""Seconds for an emulated machine to come back after a reboot; 48 on two quiet cores, 385 beside other work."""
 
 
 class Rail:
