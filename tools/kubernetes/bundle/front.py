@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
         default=DEFAULT_RELEASE,
         help=f"release of Kubernetes, for example 1.35.3 (default: {DEFAULT_RELEASE})",
     )
-    parser.add_argument("--addon", metavar="NAME", help="a part of its own: kueue, jobset or metrics-server")
+    parser.add_argument("--addon", metavar="NAME", help="a part of its own: jobset, trainer, kueue or metrics-server")
     asked = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     machine = Machine.this(os.environ)

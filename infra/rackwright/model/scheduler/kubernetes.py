@@ -42,9 +42,10 @@ class Source(StrEnum):
 
 
 class Addon(StrEnum):
-    """Add-ons for users' jobs: queues, sets of jobs, resource usage of pods and nodes."""
+    """Add-ons for users' jobs in the order of their installation: sets of jobs, training jobs, queues, resource usage of pods and nodes."""
 
     JOBSET = "jobset"
+    TRAINER = "trainer"
     KUEUE = "kueue"
     METRICS_SERVER = "metrics-server"
 

@@ -40,6 +40,14 @@ def addon_kueue_namespaces(case: RuleContext) -> Iterator[Violation]:
         )
 
 
+@rule("addon-trainer-jobset")
+def addon_trainer_jobset(case: RuleContext) -> Iterator[Violation]:
+    """Kubeflow Trainer runs each TrainJob as a JobSet."""
+    listed = case.kubernetes.addons if case.kubernetes else ()
+    if Addon.TRAINER in listed and Addon.JOBSET not in listed:
+        yield Violation("scheduler.addons", "trainer creates a JobSet for each TrainJob, but jobset is not listed", "add jobset to the list")
+
+
 @rule("addon-namespace")
 def addon_namespace(case: RuleContext) -> Iterator[Violation]:
     """Users of the add-on's namespace could control the add-on."""
