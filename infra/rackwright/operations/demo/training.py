@@ -1,4 +1,4 @@
-"""A training run on a stack with Slurm: submitted as an ordinary user, followed to its end, judged against an undisturbed run."""
+"""A training run on a stack with Slurm or Kubernetes: submitted as an ordinary user, followed to its end, judged against an undisturbed run."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from rackwright.report.training import Run
 from rackwright.time_limits import slowness
 from rackwright.workloads.training import batches
 from rackwright.workloads.training_job import TrainingJob, run_files
+from rackwright.workloads.training_pods import pod_files, run_objects
 
 _DARK: Final = 20.0
 """Seconds for which a killed worker stays off, as in the measured runs (docs/workloads.md)."""
@@ -67,8 +68,10 @@ def train(stack: str, options: TrainingOptions, on_progress: Progress, say: Say)
     following = Following(running, site, job := _job(site, options, name))
     fault = WorkerFault(following, options, say)
     started = datetime.now(UTC)
+    files = pod_files(job) if site.pods else run_files(job)
+    objects = run_objects(job, site.pods) if site.pods else []
     try:
-        asyncio.run(run_jobs(following, run_files(job), needed_mib(site), on_progress, say, fault))
+        asyncio.run(run_jobs(following, files, needed_mib(site), on_progress, say, fault, objects))
     except KeyboardInterrupt:
         raise interrupted(following, fault.state) from None
     document = _document(following, job, fault, name, started)
@@ -83,8 +86,8 @@ def records(stack: str) -> Iterator[dict[str, Any]]:
 
 def _job(site: TrainingSite, options: TrainingOptions, name: str) -> TrainingJob:
     return TrainingJob(
-        name=f"rackwright-{name}",
-        run=f"{site.mount}/validation/results/{name}",
+        name=f"rackwright-{name}".lower() if site.pods else f"rackwright-{name}",  # Names of Kubernetes have no capital letters.
+        run=f"{site.folder}/{name}",
         python=site.python,
         partition=site.partition,
         minutes=site.minutes,
@@ -145,14 +148,13 @@ class WorkerFault:
         return "; ".join(states)
 
     async def _kill(self) -> None:
-        """Kill the last worker after the first checkpoint, and start it again; the first one runs the batch script."""
+        """Kill the last worker after the first checkpoint, and start it again; the first one runs the batch script, or hosts rank 0."""
         every, steps, following = self._options.every, self._options.steps, self._following
         at = random.Random(time.time_ns()).randint(every + 1, max(every + 1, steps * 3 // 4))
         while following.step < at:
             await asyncio.sleep(POLL / 4)
         begun = next(line for line in reversed(following.lines) if line["event"] == "begin")
-        used = set(expand(str(begun["nodes"])))
-        node = [name for name in following.site.workers if name in used][-1]
+        node = _nodes(following, str(begun["nodes"]))[-1]
         self.injected.append({"kind": "kill-worker", "node": node, "step": following.step, "at": time.time(), "undone": None})
         await node_kill.kill(following.running.name, following.running.inventory.target, node)
         self._say(f"{node}: killed after step {following.step}")
@@ -166,6 +168,14 @@ class WorkerFault:
             if one["undone"] is None:
                 await node_kill.start(self._following.running.name, self._following.running.inventory.target, one["node"])
                 one["undone"] = time.time()
+
+
+def _nodes(following: Following, told: str) -> list[str]:
+    """Return the nodes of an attempt in the order of their ranks, from Slurm's host list or the nodes of the pods."""
+    if following.site.pods:
+        return told.split(",")
+    used = set(expand(told))
+    return [name for name in following.site.workers if name in used]
 
 
 def _document(following: Following, job: TrainingJob, fault: WorkerFault, name: str, started: datetime) -> dict[str, Any]:

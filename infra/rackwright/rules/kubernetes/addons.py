@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rackwright.catalog.addons import addons
 from rackwright.model.groups import Role
-from rackwright.model.scheduler.kubernetes import Addon, Source
+from rackwright.model.scheduler.kubernetes import BUNDLED_IMAGE, Addon, Source
 from rackwright.rules.registry import RuleContext, Violation, rule
 
 
@@ -19,6 +19,17 @@ def addon_source(case: RuleContext) -> Iterator[Violation]:
     if declared.install_from is Source.PACKAGES or (declared.install_from is Source.AUTO and not case.cluster.target.publishes_ports):
         cause = f"{', '.join(declared.addons)} come from the bundle, but this stack installs Kubernetes from the vendor's packages"
         yield Violation("scheduler.addons", cause, "use `install_from: bundle`, or install the add-ons by hand and remove the list")
+
+
+@rule("training-image-source")
+def training_image_source(case: RuleContext) -> Iterator[Violation]:
+    """Only the bundle contains the image; a cluster from the vendor's packages has no bundle."""
+    declared = case.kubernetes
+    if declared is None or declared.training_image != BUNDLED_IMAGE:
+        return
+    if declared.install_from is Source.PACKAGES or (declared.install_from is Source.AUTO and not case.cluster.target.publishes_ports):
+        cause = "the image is a part of the bundle, but this stack installs Kubernetes from the vendor's packages"
+        yield Violation("scheduler.training_image", cause, "use `install_from: bundle`, or name an image with PyTorch")
 
 
 @rule("addon-kueue-gpus")
