@@ -46,6 +46,7 @@ class Cluster:
         self.follows: Iterator[dict[str, Any]] = iter(())
         self.begin: dict[str, Any] = {"error": "", "job": "41", "free_mib": 9000, "submitted": 0.0}
         self.checkpoints = True
+        self.rank: int | None | bool = 77
         self.done: list[tuple[str, str]] = []
         self.said: list[str] = []
 
@@ -65,6 +66,13 @@ class Cluster:
     async def kill(self, _stack: str, target: str, node: str) -> None:
         """Record a killed node."""
         self.done.append(("kill", node))
+
+    async def run_on_nodes(self, _stack: str, program: str, requests: dict[str, Any], sudo: dict[str, bool], **_: Any) -> Any:
+        """Record a killed rank."""
+        (node,) = requests
+        assert program == "kill_rank" and set(sudo) == {node}
+        self.done.append(("kill-rank", node))
+        return ({}, {node: "no answer"}) if self.rank is False else ({node: {"pid": self.rank}}, {})
 
     async def start(self, _stack: str, target: str, node: str) -> None:
         """Record a started node."""
@@ -87,6 +95,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     found = Cluster()
     put_up(found.stack)
     monkeypatch.setattr(remote_exec, "run_as_user", found.run_as_user)
+    monkeypatch.setattr(remote_exec, "run_on_nodes", found.run_on_nodes)
     monkeypatch.setattr(node_kill, "kill", found.kill)
     monkeypatch.setattr(node_kill, "start", found.start)
     monkeypatch.setattr(following, "POLL", 0.01)
@@ -226,6 +235,27 @@ def test_killed_worker_is_started_again(cluster: Cluster) -> None:
     assert document["verdict"]["result"] == "passed" and [one["resumed_from"] for one in document["failures"]] == [6]
     shown = text(document)
     assert "passed: the last loss is bit-identical" in shown and "failure after step 7" in shown and "simulated: gpu" in shown
+
+
+def rank_killed_run() -> list[dict[str, Any]]:
+    """Return the answers of a run in which torchrun starts the ranks again."""
+    sessions = [answer(*steps(0, 1, 7)), *[answer() for _ in range(40)], answer(*steps(0, 7, 10))]
+    return [answer(job("begin", 0, 1)), *sessions, answer(job("end", 0, 30), now=30)]
+
+
+def test_rank_is_killed_on_last_worker(cluster: Cluster) -> None:
+    run(cluster, undisturbed())
+    document = run(cluster, rank_killed_run(), kill_rank=True)
+    assert cluster.done == [("kill-rank", "worker1")], "no node is killed, and none started"
+    assert [(one["kind"], one["node"]) for one in document["injected"]] == [("kill-rank", "worker1")]
+    assert (document["verdict"]["rule"], document["failures"][0]["restarted_by"]) == ("identical", "torchrun")
+
+
+@pytest.mark.parametrize(("rank", "cause"), [(None, "no rank of the run is there"), (False, "no answer")])
+def test_rank_that_is_not_killed_is_no_fault(cluster: Cluster, rank: int | None | bool, cause: str) -> None:
+    cluster.rank = rank
+    document = run(cluster, rank_killed_run(), kill_rank=True)
+    assert document["injected"] == [] and f"worker1: no rank was killed: {cause}" in cluster.said
 
 
 def interrupted_run() -> list[dict[str, Any]]:

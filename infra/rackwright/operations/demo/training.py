@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from rackwright.checks.cluster.probes.slurm import expand
-from rackwright.drivers import node_kill
+from rackwright.drivers import node_kill, remote_exec
 from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
 from rackwright.inventory.running_stack import RunningStack
@@ -45,6 +45,7 @@ class TrainingOptions:
     seed: int = 1
     nodes: int | None = None
     kill_worker: bool = False
+    kill_rank: bool = False
 
     @classmethod
     def of(cls, **given: Any) -> TrainingOptions:
@@ -111,7 +112,7 @@ def needed_mib(site: TrainingSite) -> int:
 
 
 class WorkerFault:
-    """The kill of the job's last worker at a random step, if it was requested; undone when the context is left, in every case."""
+    """The kill of the last worker or of a rank on it at a random step, if it was requested; undone when the context is left, in every case."""
 
     def __init__(self, following: Following, options: TrainingOptions, say: Say) -> None:
         self._following, self._options, self._say = following, options, say
@@ -120,7 +121,7 @@ class WorkerFault:
 
     async def __aenter__(self) -> None:
         """Start to wait for the step."""
-        if self._options.kill_worker:
+        if self._options.kill_worker or self._options.kill_rank:
             self._task = asyncio.create_task(self._kill())
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -144,23 +145,39 @@ class WorkerFault:
             if one["undone"] is not None
             else f"{one['node']} was killed and not started again: run `rackwright up {self._following.running.name}`"
             for one in self.injected
+            if one["kind"] == "kill-worker"
         ]
         return "; ".join(states)
 
     async def _kill(self) -> None:
-        """Kill the last worker after the first checkpoint, and start it again; the first one runs the batch script, or hosts rank 0."""
+        """Kill after the first checkpoint, and start a killed worker again; the first worker runs the batch script, or hosts rank 0."""
         every, steps, following = self._options.every, self._options.steps, self._following
         at = random.Random(time.time_ns()).randint(every + 1, max(every + 1, steps * 3 // 4))
         while following.step < at:
             await asyncio.sleep(POLL / 4)
         begun = next(line for line in reversed(following.lines) if line["event"] == "begin")
         node = _nodes(following, str(begun["nodes"]))[-1]
+        if self._options.kill_rank:
+            return await self._kill_rank(node)
         self.injected.append({"kind": "kill-worker", "node": node, "step": following.step, "at": time.time(), "undone": None})
         await node_kill.kill(following.running.name, following.running.inventory.target, node)
         self._say(f"{node}: killed after step {following.step}")
         await asyncio.sleep(_DARK)
         await self._start_again()
         self._say(f"{node}: started again")
+        return None
+
+    async def _kill_rank(self, node: str) -> None:
+        """Kill a rank of the run on a worker; report it if there is none."""
+        following = self._following
+        running, requests = following.running, {node: {"folder": following.job.run}}
+        step, sudo = following.step, {node: running.inventory.needs_sudo(node)}
+        found, failed = await remote_exec.run_on_nodes(running.name, "kill_rank", requests, sudo, target=running.inventory.target)
+        if failed or found[node]["pid"] is None:
+            self._say(f"{node}: no rank was killed: {failed.get(node, 'no rank of the run is there')}")
+            return
+        self.injected.append({"kind": "kill-rank", "node": node, "step": step, "at": time.time(), "undone": time.time()})
+        self._say(f"{node}: a rank was killed after step {step}")
 
     async def _start_again(self) -> None:
         """Start the killed worker."""
