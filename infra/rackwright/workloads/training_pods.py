@@ -1,4 +1,4 @@
-"""A training run on Kubernetes: a TrainJob with a runtime of its own, and the script of its pods, which start the same program as on Slurm."""
+"""A training run on Kubernetes: a TrainJob, its runtime, and the script of its pods, which start the same program as on Slurm."""
 
 from __future__ import annotations
 
@@ -98,9 +98,7 @@ def _pod(job: TrainingJob, place: PodPlace) -> Object:
             "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [nodes]}]}}
         },
         # One pod on each node: a lost node then takes one pod with it.
-        "topologySpreadConstraints": [
-            {"maxSkew": 1, "topologyKey": HOST, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
-        ],
+        "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": HOST, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}],
         "containers": [_container(job, place)],
         "volumes": [
             {"name": CLAIM, "persistentVolumeClaim": {"claimName": CLAIM}},
@@ -112,7 +110,12 @@ def _pod(job: TrainingJob, place: PodPlace) -> Object:
 
 def _container(job: TrainingJob, place: PodPlace) -> Object:
     gpus = {"limits": {GPU: str(job.gpus_per_node)}} if job.gpus_per_node else {"requests": dict(_RANK)}
-    values = {"HOME": "/tmp", "USER": f"u{place.uid}", "GLOO_SOCKET_IFNAME": "eth0", **({} if job.gpus_per_node else {"OMP_NUM_THREADS": "1"})}
+    values = {
+        "HOME": "/tmp",
+        "USER": f"u{place.uid}",
+        "GLOO_SOCKET_IFNAME": "eth0",
+        **({} if job.gpus_per_node else {"OMP_NUM_THREADS": "1"}),
+    }
     return {
         "name": NODE,
         "image": place.image,

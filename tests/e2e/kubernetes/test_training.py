@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -29,7 +28,7 @@ def image() -> None:
     """Skip where the image of training pods is not built: it takes 4 minutes and an archive of Debian's packages."""
     bundle = found.wanted(Machine.this(os.environ), ROOT / "tools/kubernetes", None, front.DEFAULT_RELEASE).folder
     if not (bundle / "training" / found.LABEL).exists():
-        pytest.skip("training on Kubernetes was not tested, because its image is not built. Build it once with: tools/kubernetes/build --with training")
+        pytest.skip("training was not tested, because its image is not built. Build it once with: tools/kubernetes/build --with training")
 
 
 def train(lab: Project, *options: str) -> dict[str, Any]:
@@ -43,9 +42,9 @@ def train(lab: Project, *options: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def baseline(image: None, lab: Project) -> Iterator[dict[str, Any]]:
-    """Yield the record of an undisturbed run."""
-    yield train(lab)
+def baseline(image: None, lab: Project) -> dict[str, Any]:
+    """Return the record of an undisturbed run."""
+    return train(lab)
 
 
 def test_trainer_is_verified(lab: Project, baseline: dict[str, Any]) -> None:

@@ -46,7 +46,7 @@ class Cluster:
         self.follows: Iterator[dict[str, Any]] = iter(())
         self.begin: dict[str, Any] = {"error": "", "job": "41", "free_mib": 9000, "submitted": 0.0}
         self.checkpoints = True
-        self.rank: int | None | bool = 77
+        self.rank: int | bool | None = 77
         self.done: list[tuple[str, str]] = []
         self.said: list[str] = []
 
@@ -252,7 +252,7 @@ def test_rank_is_killed_on_last_worker(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(("rank", "cause"), [(None, "no rank of the run is there"), (False, "no answer")])
-def test_rank_that_is_not_killed_is_no_fault(cluster: Cluster, rank: int | None | bool, cause: str) -> None:
+def test_rank_that_is_not_killed_is_no_fault(cluster: Cluster, rank: int | bool | None, cause: str) -> None:
     cluster.rank = rank
     document = run(cluster, rank_killed_run(), kill_rank=True)
     assert document["injected"] == [] and f"worker1: no rank was killed: {cause}" in cluster.said

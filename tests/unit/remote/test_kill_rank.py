@@ -26,7 +26,9 @@ def processes() -> Iterator[list[subprocess.Popen[bytes]]]:
 
 def start(found: list[subprocess.Popen[bytes]], *arguments: str) -> subprocess.Popen[bytes]:
     """Start a process with these arguments, which sleeps."""
-    found.append(subprocess.Popen([sys.executable, "-c", "import time; print(flush=True); time.sleep(600)", *arguments], stdout=subprocess.PIPE))
+    found.append(
+        subprocess.Popen([sys.executable, "-c", "import time; print(flush=True); time.sleep(600)", *arguments], stdout=subprocess.PIPE)
+    )
     assert found[-1].stdout is not None
     found[-1].stdout.readline()
     return found[-1]

@@ -15,7 +15,9 @@ NAME = "rackwright-train-1"
 OBJECTS = [{"kind": kind, "metadata": {"name": NAME}} for kind in ("TrainingRuntime", "TrainJob")]
 
 
-def pod(index: int, node: str = "", *, attempt: int = 0, phase: str = "Running", waiting: str = "", deleted: bool = False) -> dict[str, Any]:
+def pod(
+    index: int, node: str = "", *, attempt: int = 0, phase: str = "Running", waiting: str = "", deleted: bool = False
+) -> dict[str, Any]:
     """Return a pod as the API lists it."""
     metadata: dict[str, Any] = {
         "name": f"{NAME}-node-0-{index}-x{attempt}",

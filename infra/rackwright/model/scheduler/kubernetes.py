@@ -148,7 +148,7 @@ class Kubernetes(ConfigModel):
     training_image: Annotated[str | None, UpdatePolicy.LIVE] = Field(
         default=None,
         min_length=1,
-        description="Image of the pods of `rackwright demo`, with sh, python3 and PyTorch. `bundle`: Debian's PyTorch for CPUs (2.6), which "
-        "the bundle builds (1.1 GB on each worker). Default: none.",
+        description="Image of the pods of `rackwright demo`, with sh, python3 and PyTorch. `bundle`: Debian's PyTorch for CPUs (2.6), "
+        "which the bundle builds (1.1 GB on each worker). Default: none.",
     )
     namespaces: Annotated[dict[Label, Namespace], UpdatePolicy.LIVE] = Field(default={}, description="User namespaces, by name.")

@@ -132,7 +132,9 @@ async def run_jobs(
 
 async def _submit(following: Following, files: Mapping[str, str], needed_mib: int, objects: Sequence[Mapping[str, Any]]) -> None:
     """Submit the job. An interruption waits for the answer: a job that is submitted after the cancellation would stay."""
-    request = asyncio.ensure_future(following.ask("begin", files=dict(files), needed_mib=needed_mib, **({"objects": list(objects)} if objects else {})))
+    request = asyncio.ensure_future(
+        following.ask("begin", files=dict(files), needed_mib=needed_mib, **({"objects": list(objects)} if objects else {}))
+    )
     try:
         answer = await asyncio.shield(request)
     except asyncio.CancelledError:

@@ -1,4 +1,4 @@
-"""A training run on a stack with Slurm or Kubernetes: submitted as an ordinary user, followed to its end, judged against an undisturbed run."""
+"""A training run on Slurm or Kubernetes: submitted as an ordinary user, followed to its end, judged against an undisturbed run."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def needed_mib(site: TrainingSite) -> int:
 
 
 class WorkerFault:
-    """The kill of the last worker or of a rank on it at a random step, if it was requested; undone when the context is left, in every case."""
+    """The requested kill of the last worker, or of a rank on it, at a random step; undone when the context is left, in every case."""
 
     def __init__(self, following: Following, options: TrainingOptions, say: Say) -> None:
         self._following, self._options, self._say = following, options, say

@@ -12,8 +12,8 @@ from rackwright.catalog.networks import default_cni
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role
 from rackwright.model.monitoring import Monitoring
-from rackwright.model.scheduler.kubernetes import Addon as AddonName
 from rackwright.model.scheduler.kubernetes import BUNDLED_IMAGE, Cni, Source
+from rackwright.model.scheduler.kubernetes import Addon as AddonName
 from rackwright.model.scheduler.kubernetes import Kubernetes as Declared
 from rackwright.model.scheduler.kubernetes import Namespace as DeclaredNamespace
 from rackwright.model.units import mebibytes

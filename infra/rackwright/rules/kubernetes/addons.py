@@ -56,7 +56,9 @@ def addon_trainer_jobset(case: RuleContext) -> Iterator[Violation]:
     """Kubeflow Trainer runs each TrainJob as a JobSet."""
     listed = case.kubernetes.addons if case.kubernetes else ()
     if Addon.TRAINER in listed and Addon.JOBSET not in listed:
-        yield Violation("scheduler.addons", "trainer creates a JobSet for each TrainJob, but jobset is not listed", "add jobset to the list")
+        yield Violation(
+            "scheduler.addons", "trainer creates a JobSet for each TrainJob, but jobset is not listed", "add jobset to the list"
+        )
 
 
 @rule("addon-namespace")
