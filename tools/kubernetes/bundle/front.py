@@ -25,7 +25,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--into", type=Path, metavar="FOLDER", help="where it goes instead of the user's cache")
     parser.add_argument("--json", action="store_true", help="one JSON object per line, for a program")
     parser.add_argument("--mirror", metavar="ADDRESS", help="the archive of Debian's packages, where the default one does not answer")
-    parser.add_argument("--with", dest="extras", action="append", default=[], choices=["flannel", "training"], help="what only some clusters need")
+    parser.add_argument(
+        "--with", dest="extras", action="append", default=[], choices=["flannel", "training"], help="what only some clusters need"
+    )
     parser.add_argument(
         "--release",
         metavar="VERSION",

@@ -1,4 +1,4 @@
-"""The image of training pods: PyTorch for CPUs with OpenBLAS, out of Debian's packages. About 1.1 GB, so built only when it is asked for."""
+"""The image of training pods: PyTorch for CPUs with OpenBLAS, out of Debian's packages. It is large, so built only when it is asked for."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ SUITE = "trixie"
 _PACKAGES = ("python3-torch", "libopenblas0-pthread")
 """With the reference BLAS, which the first depends on, training is 40 times slower."""
 _UNUSED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/include")
-_LEFT_OUT = re.compile(r"(dev|proc|sys|run|tmp|var/(cache|lib/(apt|dpkg)|log)|usr/lib/libtorch-test|usr/lib/python3/dist-packages/torch/bin)(/.*)?")
+_LEFT_OUT = re.compile(
+    r"(dev|proc|sys|run|tmp|var/(cache|lib/(apt|dpkg)|log)|usr/lib/libtorch-test)(/.*)?|usr/lib/python3/dist-packages/torch/bin/test_.*"
+)
 _MOUNTED = ("dev", "proc", "run", "sys")
 """Folders over which a runtime mounts file systems."""
-_NEEDED = ("usr/bin/python3", "usr/bin/dash", "usr/lib/python3/dist-packages/torch/__init__.py")
+_TORCH = "usr/lib/python3/dist-packages/torch"
+_NEEDED = ("usr/bin/python3", "usr/bin/dash", f"{_TORCH}/__init__.py", f"{_TORCH}/bin/torch_shm_manager")
 _NOBODY = "65532:65532"
 
 

@@ -40,10 +40,11 @@ def add(tar, name, text=b"", kind=None, link=""):
 with (pathlib.Path(__file__).parent / "fetched").open("a") as fetched:
     fetched.write(" ".join(sys.argv[1:]) + "\\n")
 trains = "--variant=essential" in sys.argv
+torch = "./usr/lib/python3/dist-packages/torch"
 with tarfile.open(next(word for word in sys.argv if word.endswith("root.tar")), "w") as tar:
     for name in () if trains else ("./usr/sbin/nft", "./usr/sbin/xtables-nft-multi"):
         add(tar, name)
-    for name in ("./usr/bin/dash", "./usr/lib/python3/dist-packages/torch/__init__.py", "./var/lib/dpkg/status") if trains else ():
+    for name in ("./usr/bin/dash", "./var/lib/dpkg/status", *(f"{torch}/{name}" for name in ("__init__.py", "bin/torch_shm_manager", "bin/test_api"))) if trains else ():
         add(tar, name, name.encode())
     if trains:
         add(tar, "./usr/bin/python3.13", b"python")
@@ -148,7 +149,8 @@ def test_training_image_holds_what_packages_bring(played: Played, tmp_path: Path
             assert layer.extractfile("usr/bin/copy").read() == b"./usr/bin/dash"  # type: ignore[union-attr]
             assert layer.getmember("usr/bin/dash").mode == 0o755 and layer.getmember("tmp").mode == 0o1777
     assert {"usr/bin/dash", "usr/lib/python3/dist-packages/torch/__init__.py", "proc", "dev"} <= names
-    assert not names & {"var/lib/dpkg/status", "dev/null"}
+    assert "usr/lib/python3/dist-packages/torch/bin/torch_shm_manager" in names, "import torch needs it"
+    assert not names & {"var/lib/dpkg/status", "dev/null", "usr/lib/python3/dist-packages/torch/bin/test_api"}
 
 
 def test_training_image_is_fetched_once_with_openblas(played: Played) -> None:
