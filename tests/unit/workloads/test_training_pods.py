@@ -64,7 +64,7 @@ def test_pods_run_as_user_one_on_each_worker() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gpus", "resources"), [(0, {"requests": {"cpu": "500m", "memory": "512Mi"}}), (8, {"limits": {"nvidia.com/gpu": "8"}})]
+    ("gpus", "resources"), [(0, {"requests": {"cpu": "500m", "memory": "768Mi"}}), (8, {"limits": {"nvidia.com/gpu": "8"}})]
 )
 def test_pod_requests_gpus_or_memory(gpus: int, resources: dict[str, Any]) -> None:
     container = pod_of(dataclasses.replace(JOB, gpus_per_node=gpus, ranks_per_node=gpus or 1))["containers"][0]
