@@ -36,8 +36,8 @@ def start(found: list[subprocess.Popen[bytes]], *arguments: str) -> subprocess.P
 
 def test_last_rank_of_run_is_killed(processes: list[subprocess.Popen[bytes]], tmp_path: Path) -> None:
     launcher = start(processes, "-m", kill_rank.LAUNCH, "--nnodes=1", *RANK, str(tmp_path))
-    other = start(processes, *RANK, str(tmp_path / "other"))
     first, last = start(processes, *RANK, str(tmp_path)), start(processes, *RANK, str(tmp_path))
+    other = start(processes, *RANK, str(tmp_path / "other"))
     victim = max(first, last, key=lambda one: one.pid)
     assert kill_rank.main({"folder": str(tmp_path)}) == {"pid": victim.pid}
     assert victim.wait(timeout=60) == -9

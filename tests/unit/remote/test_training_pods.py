@@ -134,7 +134,9 @@ def test_run_that_cannot_go_on_ends_once(
     cluster.conditions, cluster.pods = conditions, pods
     first = ask(tmp_path, "follow", offsets={})
     assert [(one["event"], one["job"], one["attempt"]) for one in first["lines"]] == [("gave-up", NAME, "2" if pods else "0")]
+    written = (tmp_path / "a/b/run/gave-up.jsonl").read_text()
     assert ask(tmp_path, "follow", offsets=first["offsets"])["lines"] == []
+    assert (tmp_path / "a/b/run/gave-up.jsonl").read_text() == written
     assert ask(tmp_path, "output")["text"] == reason + "\n"
 
 
