@@ -40,11 +40,12 @@ def add(tar, name, text=b"", kind=None, link=""):
 with (pathlib.Path(__file__).parent / "fetched").open("a") as fetched:
     fetched.write(" ".join(sys.argv[1:]) + "\\n")
 trains = "--variant=essential" in sys.argv
-torch = "./usr/lib/python3/dist-packages/torch"
+torch = "usr/lib/python3/dist-packages/torch/"
 with tarfile.open(next(word for word in sys.argv if word.endswith("root.tar")), "w") as tar:
     for name in () if trains else ("./usr/sbin/nft", "./usr/sbin/xtables-nft-multi"):
         add(tar, name)
-    for name in ("./usr/bin/dash", "./var/lib/dpkg/status", *(f"{torch}/{name}" for name in ("__init__.py", "bin/torch_shm_manager", "bin/test_api"))) if trains else ():
+    brought = ["usr/bin/dash", "var/lib/dpkg/status", *(torch + name for name in ("__init__.py", "bin/torch_shm_manager", "bin/test_api"))]
+    for name in (f"./{path}" for path in brought if trains):
         add(tar, name, name.encode())
     if trains:
         add(tar, "./usr/bin/python3.13", b"python")
