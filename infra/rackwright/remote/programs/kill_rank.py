@@ -1,4 +1,4 @@
-"""Run on a worker, as root: end a rank of a training run at once, in a job of Slurm or in a pod.
+"""Run on the node, a worker, as root: end a rank of a training run at once, in a job of Slurm or in a pod.
 
 Input: {"folder": the run's folder}. Output: {"pid"}, null if no rank of the run is there; the last started one if there are several.
 Python 3.9, standard library only.
