@@ -37,7 +37,7 @@ KINDS = {
 ADDONS = {
     "sigs.k8s.io/jobset@v0.10.1/config/components/crd/bases": ("JobSet",),
     "sigs.k8s.io/kueue@v0.15.2/config/components/crd/bases": ("ClusterQueue", "LocalQueue", "ResourceFlavor", "Topology"),
-    "github.com/kubeflow/trainer/v2@v2.1.0/manifests/base/crds": ("TrainJob",),
+    "github.com/kubeflow/trainer/v2@v2.1.0/manifests/base/crds": ("TrainJob", "TrainingRuntime"),
     "github.com/kubeflow/training-operator@v1.9.0/manifests/base/crds": ("PyTorchJob",),
     "go.universe.tf/metallb@v0.15.2/config/crd/bases": ("IPAddressPool", "L2Advertisement"),
 }

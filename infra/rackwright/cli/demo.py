@@ -38,6 +38,7 @@ def demo(
         bool,
         typer.Option("--kill-worker", help="train: kill a worker at a random step and start it again after 20 s (targets lab and vm)."),
     ] = False,
+    kill_rank: Annotated[bool, typer.Option("--kill-rank", help="train: kill a rank at a random step.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON (schemas rackwright.demo/1, rackwright.finetune/1).")] = False,
 ) -> None:
     """Train a small transformer on all workers, or fine-tune it on one, as an ordinary user; print loss, speed and time lost.
@@ -57,7 +58,7 @@ def demo(
     from rackwright.operations.demo.training import TrainingOptions, train
     from rackwright.report.verdict import Verdict
 
-    own = {"mode": mode and mode.value, "nodes": nodes, "seed": seed, "kill_worker": kill_worker or None}
+    own = {"mode": mode and mode.value, "nodes": nodes, "seed": seed, "kill_worker": kill_worker or None, "kill_rank": kill_rank or None}
     if kind is Kind.TRAIN:
         found = train(stack, TrainingOptions.of(steps=steps, **own), show_progress, show_message)
     else:

@@ -90,8 +90,13 @@ def _failure(one: Mapping[str, Any], injected: Sequence[Mapping[str, Any]]) -> t
     """Return the row of an interruption. Its cause is the fault that the command injected before ranks resumed, if there is one."""
     seconds = one["seconds"]
     faults = [fault for fault in injected if seconds is None or fault["at"] <= one["at"] + seconds]
-    cause = f"{faults[-1]['node']} killed by --kill-worker" if faults else "not injected"
+    cause = _cause(faults[-1]) if faults else "not injected"
     return f"step {one['step']}", cause, one["restarted_by"], str(one["steps_lost"]), _number(seconds, ".1f")
+
+
+def _cause(fault: Mapping[str, Any]) -> str:
+    what = f"a rank on {fault['node']}" if fault["kind"] == "kill-rank" else fault["node"]
+    return f"{what} killed by --{fault['kind']}"
 
 
 def _tuned(record: Mapping[str, Any]) -> Iterator[str]:

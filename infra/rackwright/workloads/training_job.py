@@ -152,12 +152,16 @@ exit "$status"
 """
 
 
-def _functions(job: TrainingJob) -> Iterator[str]:
-    """Yield what starts a step in the background."""
-    launcher = [
+def launcher_options(job: TrainingJob) -> tuple[str, ...]:
+    """Return the options of the launcher that are the same on every scheduler; the last one is `--rdzv-conf`."""
+    return (
         *(f"--nnodes={job.nodes}", f"--nproc-per-node={job.ranks_per_node}", "--max-restarts=3", "--rdzv-backend=c10d"),
         f"--rdzv-conf=join_timeout={job.join_timeout_s}",
-    ]
+    )
+
+
+def program_options(job: TrainingJob) -> str:
+    """Return the options of the training program that are the same in every attempt."""
     program = {
         "mode": job.mode,
         "steps": job.steps,
@@ -167,13 +171,17 @@ def _functions(job: TrainingJob) -> Iterator[str]:
         "keep": job.keep,
         "timeout": job.timeout_s,
     }
+    return " ".join(f"--{key}={value}" for key, value in program.items())
+
+
+def _functions(job: TrainingJob) -> Iterator[str]:
+    """Yield what starts a step in the background."""
     yield "start_step() {"
     # The step of a lost node is on record until the job ends; --overlap shares its CPUs and GPUs.
     yield '    srun --overlap --kill-on-bad-exit=1 --wait=10 --cpus-per-task="$SLURM_CPUS_ON_NODE" \\'
-    yield f'        sh "$run/task.sh" {shlex.quote(job.python)} -m {PACKAGE}.launch {" ".join(launcher)} \\'
+    yield f'        sh "$run/task.sh" {shlex.quote(job.python)} -m {PACKAGE}.launch {" ".join(launcher_options(job))} \\'
     yield f'        --rdzv-endpoint="$first:{PORT}" --rdzv-id="$SLURM_JOB_ID.$attempt" \\'
-    options = " ".join(f"--{key}={value}" for key, value in program.items())
-    yield f'        -m {PACKAGE}.train --run "$run" --attempt "$attempt" {options} &'
+    yield f'        -m {PACKAGE}.train --run "$run" --attempt "$attempt" {program_options(job)} &'
     yield "    step=$!"
     yield "}"
 

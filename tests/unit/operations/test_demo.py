@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rackwright.catalog.kubernetes import own_image
 from rackwright.errors import InputError
 from rackwright.inventory import Host, inventory
 from rackwright.inventory.reader import Inventory, from_inventory
@@ -35,6 +36,16 @@ def test_lab_train_has_all_prerequisites() -> None:
     assert needed_mib(site) == 1024
 
 
+def test_pods_of_kubernetes_lab_train_on_claim_of_namespace() -> None:
+    site = find_site(declared("lab-k8s-train"), kill_worker=True)
+    assert (site.submit_host, site.user, site.program) == ("login0", "alice", "training_pods")
+    assert site.folder == "/mnt/sharedfs/kubernetes/research/training" and site.workers == ("worker0", "worker1")
+    assert site.pods is not None and site.folder.startswith(site.pods.volume)
+    assert (site.pods.namespace, site.pods.uid, site.ranks) == ("research", 2001, 2)
+    assert site.pods.image == own_image("training") and needed_mib(site) == 1024
+    assert find_site(declared()).program == "training_run"
+
+
 def without(section: str) -> Callable[[dict[str, Any]], None]:
     """Return a change that empties a section of the cluster."""
     return lambda variables: variables["cluster"].__setitem__(section, [])
@@ -45,6 +56,16 @@ def private_storage(variables: dict[str, Any]) -> None:
     variables["cluster"]["storage"][0]["mode"] = "0755"
 
 
+def of_scheduler(**values: Any) -> Callable[[dict[str, Any]], None]:
+    """Return a change of the scheduler."""
+    return lambda variables: variables["cluster"]["scheduler"].update(values)
+
+
+def of_namespace(**values: Any) -> Callable[[dict[str, Any]], None]:
+    """Return a change of the first namespace."""
+    return lambda variables: variables["cluster"]["scheduler"]["namespaces"][0].update(values)
+
+
 def on_aws(variables: dict[str, Any]) -> None:
     """Make nodes that this machine does not run."""
     variables["handover"]["target"] = variables["cluster"]["target"] = "aws"
@@ -53,7 +74,12 @@ def on_aws(variables: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("stack", "change", "options", "cause", "hint"),
     [
-        ("lab-k8s", lambda _: None, {}, "does not run Slurm (found scheduler Kubernetes)", "scheduler: {kind: slurm}"),
+        ("lab-k8s", lambda _: None, {}, "has no Kubeflow Trainer", "add `addons: [jobset, trainer]` under `scheduler`"),
+        ("lab-k8s-train", of_scheduler(training_image=None), {}, "has no image for training pods", "`training_image: bundle`"),
+        ("lab-k8s-train", of_namespace(claim_mib=None), {}, "has no namespace with a user and a claim", "shared_volume: 4GiB"),
+        ("lab-k8s-train", of_namespace(users=[]), {}, "has no namespace with a user and a claim", "users: [alice]"),
+        ("lab-k8s-train", lambda _: None, {"nodes": 3}, "has 2 workers that run pods (expected 3)", "increase the `count`"),
+        ("lab-k8s-train", lambda _: None, {"nodes": 1, "kill_worker": True}, "needs two workers", "second worker"),
         ("lab-small", lambda _: None, {}, "has no PyTorch on its workers", "software: {pytorch: {source: debian}}"),
         ("lab-train", without("users"), {}, "has no user to submit jobs", "users: {alice"),
         ("lab-train", without("storage"), {}, "has no shared file system", "sharedfs: {kind: moosefs"),

@@ -41,16 +41,18 @@ class Cluster:
     """Answers of the submitting node, and what was done to nodes."""
 
     def __init__(self) -> None:
+        self.stack, self.program = "lab-train", "training_run"
         self.asked: list[dict[str, Any]] = []
         self.follows: Iterator[dict[str, Any]] = iter(())
         self.begin: dict[str, Any] = {"error": "", "job": "41", "free_mib": 9000, "submitted": 0.0}
         self.checkpoints = True
+        self.rank: int | bool | None = 77
         self.done: list[tuple[str, str]] = []
         self.said: list[str] = []
 
     async def run_as_user(self, _stack: str, program: str, request: dict[str, Any], node: str, user: str, **_: Any) -> dict[str, Any]:
         """Answer a request."""
-        assert (program, node, user) == ("training_run", "login0", "alice")
+        assert (program, node, user) == (self.program, "login0", "alice")
         self.asked.append(request)
         if request["action"] == "follow":
             found = next(self.follows, answer(jobs=0))
@@ -65,9 +67,24 @@ class Cluster:
         """Record a killed node."""
         self.done.append(("kill", node))
 
+    async def run_on_nodes(self, _stack: str, program: str, requests: dict[str, Any], sudo: dict[str, bool], **_: Any) -> Any:
+        """Record a killed rank."""
+        (node,) = requests
+        assert program == "kill_rank" and set(sudo) == {node}
+        self.done.append(("kill-rank", node))
+        return ({}, {node: "no answer"}) if self.rank is False else ({node: {"pid": self.rank}}, {})
+
     async def start(self, _stack: str, target: str, node: str) -> None:
         """Record a started node."""
         self.done.append(("start", node))
+
+
+def put_up(stack: str) -> None:
+    """Write the inventory of a committed stack, as `up` does."""
+    plan = load_plan(stack, lambda _finding: None)
+    handed = inventory(plan, {node.name: Host(node.name, node.address, KEY, "1") for node in plan.nodes})
+    paths.prepare(stack)
+    paths.inventory(stack).write_text(yaml.safe_dump(handed))
 
 
 @pytest.fixture
@@ -75,18 +92,25 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """Return a stack like lab-train that is up."""
     monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path))
     monkeypatch.setenv("RACKWRIGHT_SLOWNESS", "1")
-    plan = load_plan("lab-train", lambda _finding: None)
-    handed = inventory(plan, {node.name: Host(node.name, node.address, KEY, "1") for node in plan.nodes})
-    paths.prepare("lab-train")
-    paths.inventory("lab-train").write_text(yaml.safe_dump(handed))
     found = Cluster()
+    put_up(found.stack)
     monkeypatch.setattr(remote_exec, "run_as_user", found.run_as_user)
+    monkeypatch.setattr(remote_exec, "run_on_nodes", found.run_on_nodes)
     monkeypatch.setattr(node_kill, "kill", found.kill)
     monkeypatch.setattr(node_kill, "start", found.start)
     monkeypatch.setattr(following, "POLL", 0.01)
     monkeypatch.setattr(training, "POLL", 0.01)
     monkeypatch.setattr(training, "_DARK", 0.02)
     return found
+
+
+@pytest.fixture
+def pods(cluster: Cluster) -> Cluster:
+    """Return a stack like lab-k8s-train that is up."""
+    cluster.stack, cluster.program = "lab-k8s-train", "training_pods"
+    cluster.begin |= {"job": "rackwright-train-1"}
+    put_up(cluster.stack)
+    return cluster
 
 
 def answer(*lines: dict[str, Any], jobs: int = 1, released: tuple[str, ...] = (), now: float = 0.0) -> dict[str, Any]:
@@ -123,7 +147,7 @@ def run(cluster: Cluster, answers: list[dict[str, Any]], **options: Any) -> dict
     async def ignore(_text: str) -> None:
         """Show nothing."""
 
-    document = train("lab-train", TrainingOptions(steps=10, **options), ignore, cluster.said.append)
+    document = train(cluster.stack, TrainingOptions(steps=10, **options), ignore, cluster.said.append)
     assert schema_errors("demo", document) == []
     return document
 
@@ -213,6 +237,27 @@ def test_killed_worker_is_started_again(cluster: Cluster) -> None:
     assert "passed: the last loss is bit-identical" in shown and "failure after step 7" in shown and "simulated: gpu" in shown
 
 
+def rank_killed_run() -> list[dict[str, Any]]:
+    """Return the answers of a run in which torchrun starts the ranks again."""
+    sessions = [answer(*steps(0, 1, 7)), *[answer() for _ in range(40)], answer(*steps(0, 7, 10))]
+    return [answer(job("begin", 0, 1)), *sessions, answer(job("end", 0, 30), now=30)]
+
+
+def test_rank_is_killed_on_last_worker(cluster: Cluster) -> None:
+    run(cluster, undisturbed())
+    document = run(cluster, rank_killed_run(), kill_rank=True)
+    assert cluster.done == [("kill-rank", "worker1")], "no node is killed, and none started"
+    assert [(one["kind"], one["node"]) for one in document["injected"]] == [("kill-rank", "worker1")]
+    assert (document["verdict"]["rule"], document["failures"][0]["restarted_by"]) == ("identical", "torchrun")
+
+
+@pytest.mark.parametrize(("rank", "cause"), [(None, "no rank of the run is there"), (False, "no answer")])
+def test_rank_that_is_not_killed_is_no_fault(cluster: Cluster, rank: int | bool | None, cause: str) -> None:
+    cluster.rank = rank
+    document = run(cluster, rank_killed_run(), kill_rank=True)
+    assert document["injected"] == [] and f"worker1: no rank was killed: {cause}" in cluster.said
+
+
 def interrupted_run() -> list[dict[str, Any]]:
     """Return the answers of a run that is interrupted at step 9; its job needs two queries to end."""
     return [
@@ -299,3 +344,46 @@ def test_refused_submission_is_undetermined(cluster: Cluster) -> None:
     cluster.begin = {"error": "sbatch: error: Invalid account", "job": None, "free_mib": 9000}
     with pytest.raises(UndeterminedError, match="Invalid account"):
         run(cluster, [])
+
+
+def pod_event(event: str, attempt: int, time: float, nodes: str = "") -> dict[str, Any]:
+    """Return a line of the first pod's script; the submitting node adds the nodes to `begin`."""
+    return {"event": event, "attempt": str(attempt), "time": time, "job": "rackwright-train-1", "nodes": nodes}
+
+
+def test_train_job_is_created_and_deleted_at_end(pods: Cluster) -> None:
+    document = run(pods, [answer(pod_event("begin", 0, 1, "worker0,worker1")), answer(*steps(0, 1, 10)), answer(pod_event("end", 0, 30))])
+    begin = pods.asked[0]
+    assert [one["kind"] for one in begin["objects"]] == ["TrainingRuntime", "TrainJob"] and begin["namespace"] == "research"
+    name = begin["objects"][1]["metadata"]["name"]
+    assert name == begin["name"] == begin["name"].lower() and "pod.sh" in begin["files"] and "job.sh" not in begin["files"]
+    assert begin["folder"].startswith("/mnt/sharedfs/kubernetes/research/training/train-")
+    assert pods.asked[-1]["action"] == "cancel" and pods.asked[-1]["name"] == name, "nothing of it stays in the cluster"
+    assert document["verdict"]["rule"] == "baseline" and document["attempts"][0]["nodes"] == "worker0,worker1"
+
+
+def test_worker_of_last_pod_is_killed(pods: Cluster) -> None:
+    """The order of the pods is not that of the workers."""
+    whole = [answer(pod_event("begin", 0, 1, "worker1,worker0")), answer(*steps(0, 1, 10)), answer(pod_event("end", 0, 30))]
+    run(pods, whole)
+    killed = [answer(pod_event("begin", 0, 1, "worker1,worker0")), answer(*steps(0, 1, 7)), *[answer() for _ in range(40)]]
+    killed += [answer(pod_event("failed", 0, 20), pod_event("begin", 1, 42, "worker1,worker0")), answer(*steps(1, 7, 10))]
+    document = run(pods, [*killed, answer(pod_event("end", 1, 130), now=130)], kill_worker=True)
+    assert pods.done == [("kill", "worker0"), ("start", "worker0")]
+    assert document["verdict"]["result"] == "passed" and document["verdict"]["rule"] == "identical"
+    assert [one["outcome"] for one in document["attempts"]] == ["failed", "completed"]
+
+
+def test_interrupted_pods_are_deleted_and_named_if_left(pods: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "_CANCELLED", 0.0)
+    with pytest.raises(UndeterminedError, match=r"its pods may still run \(pod 41 is RUNNING\)") as found:
+        run(pods, [answer(pod_event("begin", 0, 1)), {"interrupt": True}, answer()])
+    assert "run `kubectl -n research delete trainjob rackwright-train-" in str(found.value)
+
+
+def test_fine_tuning_is_refused_on_kubernetes(pods: Cluster) -> None:
+    async def ignore(_text: str) -> None:
+        """Show nothing."""
+
+    with pytest.raises(InputError, match="fine-tuning runs on Slurm only"):
+        finetune(pods.stack, FinetuneOptions(10), ignore, pods.said.append)

@@ -11,7 +11,7 @@ from support.rows import each_row
 from support.verdicts import verdict_of
 
 from rackwright.checks.cluster import test_addons, test_control_plane, test_kubernetes, test_namespaces
-from rackwright.checks.cluster.probes.addons import METRICS, parse_deployments, parse_metrics
+from rackwright.checks.cluster.probes.addons import METRICS, parse_deployments, parse_hooks, parse_metrics
 from rackwright.checks.cluster.probes.kubernetes import DNS, OBJECTS, PODS, TOKENS, current, parse_health, parse_nodes, parse_pods
 from rackwright.remote.programs import kubernetes_api
 
@@ -332,3 +332,24 @@ def test_metrics_have_verdict(odd, verdict):
 def test_refusal_of_webhook_is_read(status, text, refused):
     api = SimpleNamespace(ask=lambda path, body: (status, text))
     assert kubernetes_api.hooks(api, ["kueue", "jobset"])["jobset"] == {"refused": refused}
+
+
+_DENIAL = (
+    '{"kind": "Status", "message": "admission webhook \\"validator.trainingruntime.trainer.kubeflow.org\\" denied the request: '
+    'spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers: Invalid value"}'
+)
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "found"),
+    [
+        (403, _DENIAL, "answers"),
+        (201, '{"kind": "TrainingRuntime", "metadata": {"name": "rackwright-trial"}}', "accepts a runtime without its container"),
+        (500, '{"kind": "Status", "message": "failed calling webhook"}', "status 500: failed calling webhook"),
+        (404, "404 page not found\n", "status 404: 404 page not found"),
+    ],
+    ids=["denies", "no-webhook", "no-answer", "no-kind"],
+)
+def test_trainer_must_deny_runtime_without_container(status, text, found):
+    api = SimpleNamespace(ask=lambda path, body: (status, text))
+    assert parse_hooks(json.dumps(kubernetes_api.hooks(api, ["trainer"]))) == {"trainer": found}

@@ -75,6 +75,11 @@ def test_interruption_without_injected_fault_has_no_cause() -> None:
     assert "not injected" in plain(train={**TRAINED, "injected": later})
 
 
+def test_killed_rank_is_cause() -> None:
+    fault = {**TRAINED["injected"][0], "kind": "kill-rank"}
+    assert "a rank on worker1 killed by --kill-rank" in plain(train={**TRAINED, "injected": [fault]})
+
+
 def test_references_are_labelled_with_sources() -> None:
     text = plain(train=TRAINED)
     assert "figures that others published" in text and "not of this stack" in text

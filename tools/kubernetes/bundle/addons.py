@@ -49,10 +49,21 @@ def _addon(name: str, title: str, package: str, main: str, variable: str, progra
 _KUEUE = "sigs.k8s.io/kueue"
 _JOBSET = "sigs.k8s.io/jobset"
 _METRICS = "sigs.k8s.io/metrics-server"
+_TRAINER = "github.com/kubeflow/trainer/v2"
 ADDONS: dict[str, Addon] = {
     one.name: one
     for one in (
         _addon("kueue", "Kueue", f"{_KUEUE}/cmd/kueue", _KUEUE, f"{_KUEUE}/pkg/version.GitVersion", "/manager", "config", 970),
+        _addon(
+            "trainer",
+            "Kubeflow Trainer",
+            f"{_TRAINER}/cmd/trainer-controller-manager",
+            _TRAINER,
+            "k8s.io/client-go/pkg/version.gitVersion",
+            "/manager",
+            "manifests",
+            770,
+        ),
         _addon("jobset", "JobSet", _JOBSET, _JOBSET, f"{_JOBSET}/pkg/version.GitVersion", "/manager", "config", 770),
         _addon(
             "metrics-server",

@@ -25,14 +25,16 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--into", type=Path, metavar="FOLDER", help="where it goes instead of the user's cache")
     parser.add_argument("--json", action="store_true", help="one JSON object per line, for a program")
     parser.add_argument("--mirror", metavar="ADDRESS", help="the archive of Debian's packages, where the default one does not answer")
-    parser.add_argument("--with", dest="extras", action="append", default=[], choices=["flannel"], help="what only some clusters need")
+    parser.add_argument(
+        "--with", dest="extras", action="append", default=[], choices=["flannel", "training"], help="what only some clusters need"
+    )
     parser.add_argument(
         "--release",
         metavar="VERSION",
         default=DEFAULT_RELEASE,
         help=f"release of Kubernetes, for example 1.35.3 (default: {DEFAULT_RELEASE})",
     )
-    parser.add_argument("--addon", metavar="NAME", help="a part of its own: kueue, jobset or metrics-server")
+    parser.add_argument("--addon", metavar="NAME", help="a part of its own: jobset, trainer, kueue or metrics-server")
     asked = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     machine = Machine.this(os.environ)

@@ -42,11 +42,16 @@ class Source(StrEnum):
 
 
 class Addon(StrEnum):
-    """Add-ons for users' jobs: queues, sets of jobs, resource usage of pods and nodes."""
+    """Add-ons for users' jobs in the order of their installation: sets of jobs, training jobs, queues, resource usage of pods and nodes."""
 
     JOBSET = "jobset"
+    TRAINER = "trainer"
     KUEUE = "kueue"
     METRICS_SERVER = "metrics-server"
+
+
+BUNDLED_IMAGE: Final = "bundle"
+"""Value of `training_image` for the image that the bundle builds."""
 
 
 class PodSecurity(StrEnum):
@@ -139,5 +144,11 @@ class Kubernetes(ConfigModel):
         min_length=1,
         description="Image of the acceptance jobs. It requires python3, and PyTorch and nccl-tests for the phases that measure GPUs. "
         "Default: an image that each worker builds from its own python3.",
+    )
+    training_image: Annotated[str | None, UpdatePolicy.LIVE] = Field(
+        default=None,
+        min_length=1,
+        description="Image of the pods of `rackwright demo`, with sh, python3 and PyTorch. `bundle`: Debian's PyTorch for CPUs (2.6), "
+        "which the bundle builds (1.1 GB on each worker). Default: none.",
     )
     namespaces: Annotated[dict[Label, Namespace], UpdatePolicy.LIVE] = Field(default={}, description="User namespaces, by name.")

@@ -47,6 +47,8 @@ def finetune(stack: str, options: FinetuneOptions, on_progress: Progress, say: S
     """
     running = RunningStack.of(stack)
     site = find_site(running.inventory, nodes=1)
+    if site.pods:
+        raise InputError("fine-tuning runs on Slurm only", path=f"stack {stack}", hint="use a stack with `scheduler: {kind: slurm}`")
     name, started = run_name("finetune"), datetime.now(UTC)
     following: list[Following] = []
     try:
@@ -75,7 +77,7 @@ async def _run(
     trained = await _newest_trained(running, site)
     job = FinetuneJob(
         name=f"rackwright-{name}",
-        run=f"{site.mount}/validation/results/{name}",
+        run=f"{site.folder}/{name}",
         checkpoints=f"{trained['folder']}/checkpoints",
         python=site.python,
         partition=site.partition,

@@ -1,10 +1,10 @@
-"""A demo's jobs on a stack with Slurm: submitted as an ordinary user, followed to their end, cancelled if the command is interrupted."""
+"""A demo's jobs or pods: submitted as an ordinary user, followed to their end, cancelled if the command is interrupted."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -65,9 +65,22 @@ class Following:
     async def ask(self, action: str, **more: Any) -> dict[str, Any]:
         """Return the answer of the submitting node. Raises RackwrightError if there is none."""
         request = {"action": action, "folder": self.job.run, "name": self.job.name, **more}
+        request |= {"namespace": self.site.pods.namespace} if self.site.pods else {}
         name, sudo = self.site.submit_host, self.running.inventory.needs_sudo(self.site.submit_host)
         limit = _ANSWER * await asyncio.to_thread(slowness)
-        return await remote_exec.run_as_user(self.running.name, "training_run", request, name, self.site.user, sudo=sudo, limit=limit)
+        return await remote_exec.run_as_user(self.running.name, self.site.program, request, name, self.site.user, sudo=sudo, limit=limit)
+
+    @property
+    def unit(self) -> str:
+        """Return what a run consists of."""
+        return "pod" if self.site.pods else "job"
+
+    @property
+    def cancellation(self) -> str:
+        """Return the command that ends the run by hand."""
+        if self.site.pods:
+            return f"kubectl -n {self.site.pods.namespace} delete trainjob {self.job.name}"
+        return f"scancel --name {self.job.name}"
 
     @property
     def step(self) -> int:
@@ -92,19 +105,23 @@ async def run_jobs(
     on_progress: Progress,
     say: Say,
     fault: AbstractAsyncContextManager[None],
+    objects: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """Submit the first job while the nodes are powered on, and follow the run; cancel all jobs if this is interrupted.
 
+    objects: what is created on Kubernetes, and deleted at the end of the run.
     fault: is entered when the job is submitted, and undoes on exit what it did to nodes.
     Raises InputError without enough space, UndeterminedError if the jobs cannot be submitted or followed.
     """
     stack = following.running.name
     async with power.wake_nodes(stack, power.from_inventory(paths.inventory(stack)), on_progress):
         try:
-            await _submit(following, files, needed_mib)
-            say(f"run {following.job.name}: job submitted as {following.site.user}; its folder is {following.job.run}")
+            await _submit(following, files, needed_mib, objects)
+            say(f"run {following.job.name}: {following.unit}s submitted as {following.site.user}; its folder is {following.job.run}")
             async with fault:
                 await _follow(following, on_progress, say)
+            if following.site.pods:
+                await following.ask("cancel")
         except (asyncio.CancelledError, KeyboardInterrupt):
             await _cancel(following, on_progress)
             raise
@@ -113,16 +130,18 @@ async def run_jobs(
             raise
 
 
-async def _submit(following: Following, files: Mapping[str, str], needed_mib: int) -> None:
+async def _submit(following: Following, files: Mapping[str, str], needed_mib: int, objects: Sequence[Mapping[str, Any]]) -> None:
     """Submit the job. An interruption waits for the answer: a job that is submitted after the cancellation would stay."""
-    request = asyncio.ensure_future(following.ask("begin", files=dict(files), needed_mib=needed_mib))
+    request = asyncio.ensure_future(
+        following.ask("begin", files=dict(files), needed_mib=needed_mib, **({"objects": list(objects)} if objects else {}))
+    )
     try:
         answer = await asyncio.shield(request)
     except asyncio.CancelledError:
         await asyncio.wait((request,))
         raise
     if answer["error"]:
-        raise UndeterminedError(f"the job could not be submitted: {answer['error']}", path=f"stack {following.running.name}")
+        raise UndeterminedError(f"the {following.unit}s could not be submitted: {answer['error']}", path=f"stack {following.running.name}")
     if answer["job"] is None:
         found = f"{answer['free_mib']} MiB are free on {following.site.mount} (expected {needed_mib} MiB for the run's files)"
         hint = f"delete folders of earlier runs in {following.job.run.rpartition('/')[0]}, or increase `size` of the file system"
@@ -140,7 +159,7 @@ async def _cancel(following: Following, on_progress: Progress) -> None:
             answer = answer if answer["error"] else await following.ask("follow", offsets=following.offsets)
         except RackwrightError as error:
             answer = {"error": str(error)}
-        states = ", ".join(f"job {job['id']} is {job['state']}" for job in answer.get("jobs", ()))
+        states = ", ".join(f"{following.unit} {job['id']} is {job['state']}" for job in answer.get("jobs", ()))
         following.left = answer["error"] or states
         if not following.left or time.monotonic() > deadline:
             return
@@ -151,10 +170,11 @@ async def _cancel(following: Following, on_progress: Progress) -> None:
 def interrupted(following: Following, undone: str = "") -> UndeterminedError:
     """Return the error of an interrupted run, which says what was left. `undone`: what was done about faults."""
     job, site = following.job, following.site
-    jobs = f"its jobs may still run ({following.left})" if following.left else "its jobs are cancelled"
+    what = f"its {following.unit}s"
+    jobs = f"{what} may still run ({following.left})" if following.left else f"{what} are cancelled"
     hint = f"files stay in {job.run}"
     if following.left:
-        hint = f"run `scancel --name {job.name}` as {site.user} on {site.submit_host}; {hint}"
+        hint = f"run `{following.cancellation}` as {site.user} on {site.submit_host}; {hint}"
     cause = "; ".join(part for part in (f"interrupted after step {following.step} of {job.steps}", jobs, undone) if part)
     return UndeterminedError(cause, path=f"run {job.name}", hint=hint)
 
@@ -164,7 +184,7 @@ async def _follow(following: Following, on_progress: Progress, say: Say) -> None
     missing, silent_since, deadline = 0, 0.0, time.monotonic() + _LONGEST
     while not following.has_ended and missing < _MISSING:
         if time.monotonic() > deadline:
-            following.error = f"no end after {_LONGEST:.0f} s; the jobs are cancelled"
+            following.error = f"no end after {_LONGEST:.0f} s; the {following.unit}s are cancelled"
             await following.ask("cancel")
             return
         await asyncio.sleep(POLL)
@@ -175,7 +195,7 @@ async def _follow(following: Following, on_progress: Progress, say: Say) -> None
         if answer["error"]:  # slurmctld may restart; a run outlives that
             silent_since = silent_since or time.monotonic()
             if time.monotonic() - silent_since > _LONGEST / 10:
-                raise UndeterminedError(f"jobs cannot be followed: {answer['error']}", path=f"run {following.job.name}")
+                raise UndeterminedError(f"{following.unit}s cannot be followed: {answer['error']}", path=f"run {following.job.name}")
             continue
         silent_since = 0.0
         _take(following, answer, say)
@@ -212,8 +232,9 @@ def _take(following: Following, answer: dict[str, Any], say: Say) -> None:
 
 
 def _progress(following: Following, jobs: list[dict[str, str]]) -> str:
-    states = ", ".join(f"job {job['id']} {job['state']}" + (f" ({job['reason']})" if job["state"] == "PENDING" else "") for job in jobs)
-    return f"step {following.step}/{following.job.steps}: {states or 'no job'}"
+    unit = following.unit
+    states = ", ".join(f"{unit} {job['id']} {job['state']}" + (f" ({job['reason']})" if job["state"] == "PENDING" else "") for job in jobs)
+    return f"step {following.step}/{following.job.steps}: {states or f'no {unit}'}"
 
 
 async def _reason(following: Following) -> str:
@@ -224,4 +245,4 @@ async def _reason(following: Following) -> str:
         return str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "Error" in line or "error:" in line]
-    return (errors or lines or ["its jobs ended and wrote no reason"])[-1][:400]
+    return (errors or lines or [f"its {following.unit}s ended and wrote no reason"])[-1][:400]

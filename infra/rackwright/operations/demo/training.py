@@ -1,4 +1,4 @@
-"""A training run on a stack with Slurm: submitted as an ordinary user, followed to its end, judged against an undisturbed run."""
+"""A training run on Slurm or Kubernetes: submitted as an ordinary user, followed to its end, judged against an undisturbed run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from rackwright.checks.cluster.probes.slurm import expand
-from rackwright.drivers import node_kill
+from rackwright.drivers import node_kill, remote_exec
 from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
 from rackwright.inventory.running_stack import RunningStack
@@ -24,6 +24,7 @@ from rackwright.report.training import Run
 from rackwright.time_limits import slowness
 from rackwright.workloads.training import batches
 from rackwright.workloads.training_job import TrainingJob, run_files
+from rackwright.workloads.training_pods import pod_files, run_objects
 
 _DARK: Final = 20.0
 """Seconds for which a killed worker stays off, as in the measured runs (docs/workloads.md)."""
@@ -44,6 +45,7 @@ class TrainingOptions:
     seed: int = 1
     nodes: int | None = None
     kill_worker: bool = False
+    kill_rank: bool = False
 
     @classmethod
     def of(cls, **given: Any) -> TrainingOptions:
@@ -67,8 +69,10 @@ def train(stack: str, options: TrainingOptions, on_progress: Progress, say: Say)
     following = Following(running, site, job := _job(site, options, name))
     fault = WorkerFault(following, options, say)
     started = datetime.now(UTC)
+    files = pod_files(job) if site.pods else run_files(job)
+    objects = run_objects(job, site.pods) if site.pods else []
     try:
-        asyncio.run(run_jobs(following, run_files(job), needed_mib(site), on_progress, say, fault))
+        asyncio.run(run_jobs(following, files, needed_mib(site), on_progress, say, fault, objects))
     except KeyboardInterrupt:
         raise interrupted(following, fault.state) from None
     document = _document(following, job, fault, name, started)
@@ -83,8 +87,8 @@ def records(stack: str) -> Iterator[dict[str, Any]]:
 
 def _job(site: TrainingSite, options: TrainingOptions, name: str) -> TrainingJob:
     return TrainingJob(
-        name=f"rackwright-{name}",
-        run=f"{site.mount}/validation/results/{name}",
+        name=f"rackwright-{name}".lower() if site.pods else f"rackwright-{name}",  # Names of Kubernetes have no capital letters.
+        run=f"{site.folder}/{name}",
         python=site.python,
         partition=site.partition,
         minutes=site.minutes,
@@ -108,7 +112,7 @@ def needed_mib(site: TrainingSite) -> int:
 
 
 class WorkerFault:
-    """The kill of the job's last worker at a random step, if it was requested; undone when the context is left, in every case."""
+    """The requested kill of the last worker, or of a rank on it, at a random step; undone when the context is left, in every case."""
 
     def __init__(self, following: Following, options: TrainingOptions, say: Say) -> None:
         self._following, self._options, self._say = following, options, say
@@ -117,7 +121,7 @@ class WorkerFault:
 
     async def __aenter__(self) -> None:
         """Start to wait for the step."""
-        if self._options.kill_worker:
+        if self._options.kill_worker or self._options.kill_rank:
             self._task = asyncio.create_task(self._kill())
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -141,24 +145,39 @@ class WorkerFault:
             if one["undone"] is not None
             else f"{one['node']} was killed and not started again: run `rackwright up {self._following.running.name}`"
             for one in self.injected
+            if one["kind"] == "kill-worker"
         ]
         return "; ".join(states)
 
     async def _kill(self) -> None:
-        """Kill the last worker after the first checkpoint, and start it again; the first one runs the batch script."""
+        """Kill after the first checkpoint, and start a killed worker again; the first worker runs the batch script, or hosts rank 0."""
         every, steps, following = self._options.every, self._options.steps, self._following
         at = random.Random(time.time_ns()).randint(every + 1, max(every + 1, steps * 3 // 4))
         while following.step < at:
             await asyncio.sleep(POLL / 4)
         begun = next(line for line in reversed(following.lines) if line["event"] == "begin")
-        used = set(expand(str(begun["nodes"])))
-        node = [name for name in following.site.workers if name in used][-1]
+        node = _nodes(following, str(begun["nodes"]))[-1]
+        if self._options.kill_rank:
+            return await self._kill_rank(node)
         self.injected.append({"kind": "kill-worker", "node": node, "step": following.step, "at": time.time(), "undone": None})
         await node_kill.kill(following.running.name, following.running.inventory.target, node)
         self._say(f"{node}: killed after step {following.step}")
         await asyncio.sleep(_DARK)
         await self._start_again()
         self._say(f"{node}: started again")
+        return None
+
+    async def _kill_rank(self, node: str) -> None:
+        """Kill a rank of the run on a worker; report it if there is none."""
+        following = self._following
+        running, requests = following.running, {node: {"folder": following.job.run}}
+        step, sudo = following.step, {node: running.inventory.needs_sudo(node)}
+        found, failed = await remote_exec.run_on_nodes(running.name, "kill_rank", requests, sudo, target=running.inventory.target)
+        if failed or found[node]["pid"] is None:
+            self._say(f"{node}: no rank was killed: {failed.get(node, 'no rank of the run is there')}")
+            return
+        self.injected.append({"kind": "kill-rank", "node": node, "step": step, "at": time.time(), "undone": time.time()})
+        self._say(f"{node}: a rank was killed after step {step}")
 
     async def _start_again(self) -> None:
         """Start the killed worker."""
@@ -166,6 +185,14 @@ class WorkerFault:
             if one["undone"] is None:
                 await node_kill.start(self._following.running.name, self._following.running.inventory.target, one["node"])
                 one["undone"] = time.time()
+
+
+def _nodes(following: Following, told: str) -> list[str]:
+    """Return the nodes of an attempt in the order of their ranks, from Slurm's host list or the nodes of the pods."""
+    if following.site.pods:
+        return told.split(",")
+    used = set(expand(told))
+    return [name for name in following.site.workers if name in used]
 
 
 def _document(following: Following, job: TrainingJob, fault: WorkerFault, name: str, started: datetime) -> dict[str, Any]:

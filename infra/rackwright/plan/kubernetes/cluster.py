@@ -12,8 +12,8 @@ from rackwright.catalog.networks import default_cni
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role
 from rackwright.model.monitoring import Monitoring
+from rackwright.model.scheduler.kubernetes import BUNDLED_IMAGE, Cni, Source
 from rackwright.model.scheduler.kubernetes import Addon as AddonName
-from rackwright.model.scheduler.kubernetes import Cni, Source
 from rackwright.model.scheduler.kubernetes import Kubernetes as Declared
 from rackwright.model.scheduler.kubernetes import Namespace as DeclaredNamespace
 from rackwright.model.units import mebibytes
@@ -70,6 +70,8 @@ def expand_kubernetes(
         probe_image=own_image("probe") if bundled else None,
         jobs=declared.acceptance_image or own_image("jobs"),
         builds_acceptance_image=declared.acceptance_image is None,
+        training_image=own_image("training") if declared.training_image == BUNDLED_IMAGE else declared.training_image,
+        bundles_training_image=declared.training_image == BUNDLED_IMAGE,
         scraped=isinstance(cluster.monitoring, Monitoring),
     )
     made = (*objects(expanded, nodes, storage), *(monitoring_objects(scraped=expanded.scraped) if cluster.monitoring else ()))

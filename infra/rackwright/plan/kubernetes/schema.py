@@ -115,6 +115,10 @@ class Kubernetes(ConfigModel):
     """Image of the acceptance's jobs."""
     builds_acceptance_image: bool
     """Whether workers build the image themselves."""
+    training_image: str | None = Field(default=None, exclude_if=lambda image: image is None)
+    """Image of the training pods of `rackwright demo`; None if the stack declares none."""
+    bundles_training_image: bool = Field(default=False, exclude_if=lambda bundled: not bundled)
+    """Whether the bundle contains that image, and workers import it."""
     objects: tuple[dict[str, Any], ...] = ()
     """Objects applied to the cluster beyond kubeadm's own, in this order: the one source for the roles and for Pulumi."""
     apply_with: ObjectApplier = ObjectApplier.ANSIBLE

@@ -211,8 +211,27 @@ TRIED: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"},
         {"replicatedJobs": [{"name": "a", "template": {"spec": {"template": {"spec": {"containers": [{"name": "a", "image": "none"}]}}}}}]},
     ),
+    "trainer": (
+        "/apis/trainer.kubeflow.org/v1alpha1/namespaces/default/trainingruntimes",
+        {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainingRuntime"},
+        {
+            "template": {
+                "spec": {
+                    "replicatedJobs": [
+                        {
+                            "name": "node",
+                            "template": {
+                                "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
+                                "spec": {"template": {"spec": {"containers": [{"name": "other", "image": "none"}]}}},
+                            },
+                        }
+                    ]
+                }
+            }
+        },
+    ),
 }
-"""By addon: an object that its webhooks modify, its path, its contents. Sent as a dry run (dryRun)."""
+"""By addon: an object that its webhooks modify or deny, its path, its contents. Sent as a dry run (dryRun)."""
 
 
 def hooks(api: Api, names: Sequence[str]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rackwright.catalog.addons import addons
 from rackwright.model.groups import Role
-from rackwright.model.scheduler.kubernetes import Addon, Source
+from rackwright.model.scheduler.kubernetes import BUNDLED_IMAGE, Addon, Source
 from rackwright.rules.registry import RuleContext, Violation, rule
 
 
@@ -19,6 +19,17 @@ def addon_source(case: RuleContext) -> Iterator[Violation]:
     if declared.install_from is Source.PACKAGES or (declared.install_from is Source.AUTO and not case.cluster.target.publishes_ports):
         cause = f"{', '.join(declared.addons)} come from the bundle, but this stack installs Kubernetes from the vendor's packages"
         yield Violation("scheduler.addons", cause, "use `install_from: bundle`, or install the add-ons by hand and remove the list")
+
+
+@rule("training-image-source")
+def training_image_source(case: RuleContext) -> Iterator[Violation]:
+    """Only the bundle contains the image; a cluster from the vendor's packages has no bundle."""
+    declared = case.kubernetes
+    if declared is None or declared.training_image != BUNDLED_IMAGE:
+        return
+    if declared.install_from is Source.PACKAGES or (declared.install_from is Source.AUTO and not case.cluster.target.publishes_ports):
+        cause = "the image is a part of the bundle, but this stack installs Kubernetes from the vendor's packages"
+        yield Violation("scheduler.training_image", cause, "use `install_from: bundle`, or name an image with PyTorch")
 
 
 @rule("addon-kueue-gpus")
@@ -37,6 +48,16 @@ def addon_kueue_namespaces(case: RuleContext) -> Iterator[Violation]:
         cause = "kueue creates a queue for each namespace, but no namespace is declared"
         yield Violation(
             "scheduler.namespaces", cause, "declare the namespaces whose jobs are queued, or remove kueue from scheduler.addons"
+        )
+
+
+@rule("addon-trainer-jobset")
+def addon_trainer_jobset(case: RuleContext) -> Iterator[Violation]:
+    """Kubeflow Trainer runs each TrainJob as a JobSet."""
+    listed = case.kubernetes.addons if case.kubernetes else ()
+    if Addon.TRAINER in listed and Addon.JOBSET not in listed:
+        yield Violation(
+            "scheduler.addons", "trainer creates a JobSet for each TrainJob, but jobset is not listed", "add jobset to the list"
         )
 
 

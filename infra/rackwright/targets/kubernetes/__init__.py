@@ -28,7 +28,7 @@ def bundle(plan: Plan) -> resources.Bundle | None:
     if plan.scheduler.kind != "kubernetes" or not plan.scheduler.bundled:
         return None
     digest = digests.kubernetes_bundle(layout.product_root(), plan.scheduler.version)
-    extras = ["flannel"] if plan.scheduler.cni is Cni.FLANNEL else []
+    extras = [*(["flannel"] if plan.scheduler.cni is Cni.FLANNEL else []), *(["training"] if plan.scheduler.bundles_training_image else [])]
     return resources.Bundle("kubernetes-bundle", version=plan.scheduler.version, digest=digest, extras=extras)
 
 

@@ -125,5 +125,5 @@ def test_its_own_sources_decide_it_and_nobody_elses(played: Played) -> None:
 
 
 def test_one_that_nobody_knows_is_refused_with_the_names_of_the_others(played: Played) -> None:
-    with pytest.raises(Failure, match=r"no addon `volcano`; one of kueue, jobset, metrics-server"):
+    with pytest.raises(Failure, match=r"no addon `volcano`; one of kueue, trainer, jobset, metrics-server"):
         played.provide("volcano")

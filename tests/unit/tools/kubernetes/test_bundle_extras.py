@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
 
 from bootstrap.failure import Failure
 from bootstrap.machine import Machine
-from bundle import extras, found, inputs
+from bundle import extras, found, inputs, training
 from bundle.progress import Lines
+from rackwright.catalog.kubernetes import own_image
 from rackwright.catalog.networks import flannel_image
 
 ROOMS = Path(__file__).resolve().parents[4] / "tools" / "kubernetes"
@@ -29,9 +31,29 @@ into = pathlib.Path(sys.argv[sys.argv.index("-o") + 1])
 """
 _MMDEBSTRAP = """
 import sys, tarfile
-with tarfile.open(sys.argv[5], "w") as tar:
-    for name in ("./usr/sbin/nft", "./usr/sbin/xtables-nft-multi"):
-        tar.addfile(tarfile.TarInfo(name))
+import io, pathlib
+def add(tar, name, text=b"", kind=None, link=""):
+    info = tarfile.TarInfo(name)
+    info.size, info.mode, info.linkname = len(text), 0o755, link
+    info.type = kind or info.type
+    tar.addfile(info, io.BytesIO(text))
+with (pathlib.Path(__file__).parent / "fetched").open("a") as fetched:
+    fetched.write(" ".join(sys.argv[1:]) + "\\n")
+trains = "--variant=essential" in sys.argv
+torch = "usr/lib/python3/dist-packages/torch/"
+with tarfile.open(next(word for word in sys.argv if word.endswith("root.tar")), "w") as tar:
+    for name in () if trains else ("./usr/sbin/nft", "./usr/sbin/xtables-nft-multi"):
+        add(tar, name)
+    brought = ["usr/bin/dash", "var/lib/dpkg/status", *(torch + name for name in ("__init__.py", "bin/torch_shm_manager", "bin/test_api"))]
+    for name in (f"./{path}" for path in brought if trains):
+        add(tar, name, name.encode())
+    if trains:
+        add(tar, "./usr/bin/python3.13", b"python")
+        add(tar, "./usr/bin/sh", kind=tarfile.SYMTYPE, link="dash")
+        add(tar, "./usr/bin/copy", kind=tarfile.LNKTYPE, link="./usr/bin/dash")
+        add(tar, "./dev/null", kind=tarfile.CHRTYPE)
+        if not (pathlib.Path(__file__).parent / "no-python").exists():
+            add(tar, "./usr/bin/python3", kind=tarfile.SYMTYPE, link="python3.13")
 """
 
 
@@ -48,8 +70,8 @@ class Played:
             (self.bin / name).chmod(0o755)
         self.machine = Machine("Linux", "x86_64", folder, {"PATH": str(self.bin), "HOME": str(folder)}, 1000)
 
-    def provide(self) -> None:
-        extras.provide(self.machine, self.rooms, found.Wanted(self.bundle, "0", "amd64"), ["flannel"], None, Lines)
+    def provide(self, name: str = "flannel") -> None:
+        extras.provide(self.machine, self.rooms, found.Wanted(self.bundle, "0", "amd64"), [name], None, Lines)
 
     def calls(self) -> list[str]:
         """What Go was called for since the last time somebody asked."""
@@ -82,12 +104,12 @@ def test_it_is_built_once_and_with_c(played: Played) -> None:
 
 def test_other_sources_make_another(played: Played) -> None:
     played.provide()
-    before = extras.image(played.rooms, "flannel")
+    before = extras.image(played.rooms)
     with (played.rooms / "flannel" / "go.sum").open("a") as file:
         file.write("// changed\n")
     played.calls()
     played.provide()
-    assert played.calls() and extras.image(played.rooms, "flannel") != before
+    assert played.calls() and extras.image(played.rooms) != before
 
 
 def test_what_was_there_stays_until_the_new_one_is_whole(played: Played) -> None:
@@ -112,3 +134,40 @@ def test_the_recipe_fits_the_go_module() -> None:
     assert all(package in tools for package in extras.FLANNEL.programs.values())
     assert inputs.version(ROOMS, extras.FLANNEL) == "v0.26.7"
     assert all((Path(extras.__file__).parent / name).exists() for name in extras._DECIDING)
+
+
+def test_training_image_holds_what_packages_bring(played: Played, tmp_path: Path) -> None:
+    played.provide("training")
+    part = played.bundle / "training"
+    described = json.loads((part / "bundle.json").read_text())
+    assert [one["name"] for one in described["archives"]["training"]["images"]] == [own_image("training")] == [training.image()]
+    assert sorted(path.name for path in part.iterdir()) == ["bundle.json", "images"]
+    with tarfile.open(part / described["archives"]["training"]["file"]) as archive:
+        manifest = json.load(archive.extractfile("manifest.json"))  # type: ignore[arg-type]
+        with tarfile.open(fileobj=archive.extractfile(manifest[0]["Layers"][0])) as layer:
+            names = set(layer.getnames())
+            assert layer.getmember("usr/bin/python3").linkname == "python3.13"
+            assert layer.extractfile("usr/bin/copy").read() == b"./usr/bin/dash"  # type: ignore[union-attr]
+            assert layer.getmember("usr/bin/dash").mode == 0o755 and layer.getmember("tmp").mode == 0o1777
+    assert {"usr/bin/dash", "usr/lib/python3/dist-packages/torch/__init__.py", "proc", "dev"} <= names
+    assert "usr/lib/python3/dist-packages/torch/bin/torch_shm_manager" in names, "import torch needs it"
+    assert not names & {"var/lib/dpkg/status", "dev/null", "usr/lib/python3/dist-packages/torch/bin/test_api"}
+
+
+def test_training_image_is_fetched_once_with_openblas(played: Played) -> None:
+    played.provide("training")
+    played.provide("training")
+    (fetched,) = (played.bin / "fetched").read_text().splitlines()
+    assert "--include=python3-torch,libopenblas0-pthread" in fetched and played.calls() == []
+
+
+def test_training_image_without_python_is_refused(played: Played) -> None:
+    (played.bin / "no-python").touch()
+    with pytest.raises(Failure, match=r"bring no usr/bin/python3; tools/kubernetes/bundle/training\.py"):
+        played.provide("training")
+
+
+def test_training_image_needs_mmdebstrap(played: Played) -> None:
+    (played.bin / "mmdebstrap").unlink()
+    with pytest.raises(Failure, match="Install the package mmdebstrap"):
+        played.provide("training")

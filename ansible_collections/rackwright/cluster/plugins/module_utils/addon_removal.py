@@ -32,6 +32,7 @@ REST = (
 WORK = {
     "kueue": ({"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Workload"}, ("Finished",)),
     "jobset": ({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}, ("Completed", "Failed")),
+    "trainer": ({"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob"}, ("Complete", "Failed")),
 }
 """Work of an add-on, in its storage version, and the conditions that mark it as finished."""
 DERIVED = {"kueue": WORK["kueue"][0]}

@@ -11,8 +11,10 @@ from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
 from rackwright.checks.cluster.probes.kubernetes import OF_API, QUEUED, parse_objects, path_of, query
 from rackwright.remote.programs.quantities import quantity
 
-HOOKED = ("jobset", "kueue")
+HOOKED = ("jobset", "trainer", "kueue")
 """Addons with admission webhooks."""
+
+_DENIED = 'admission webhook "validator.trainingruntime.trainer.kubeflow.org" denied the request'
 
 
 def deployment(addon: dict[str, Any]) -> str:
@@ -67,7 +69,7 @@ QUEUES = Probe("addon-queues", on="kube_control_plane", command=_queues, parse=c
 
 
 def parse_hooks(text: str) -> dict[str, str]:
-    """Return, by addon, what its webhooks added to a trial object or why the request was refused."""
+    """Return, by addon, whether its webhooks answered: what they added to a trial object, or why the request was refused."""
     found: dict[str, Any] = json.loads(text)
     if not found:
         raise ValueError("no webhook was tested")
@@ -75,6 +77,9 @@ def parse_hooks(text: str) -> dict[str, str]:
 
 
 def _added(name: str, one: dict[str, Any]) -> str:
+    if name == "trainer":  # Its webhooks validate only: the trial is one that they must deny.
+        refused = str(one.get("refused", ""))
+        return "answers" if _DENIED in refused else refused or "accepts a runtime without its container"
     if "refused" in one:
         return str(one["refused"])
     if name == "kueue":
