@@ -12,7 +12,16 @@ from support.rows import each_row
 
 from rackwright.catalog.checks import acceptance
 from rackwright.checks.acceptance.bisection.collective import Collective, NcclCollective, TcpCollective, choose_collective, figure_of
-from rackwright.checks.acceptance.bisection.group_test import Culprit, CulpritKind, Figure, GroupTest, Outcome, SearchSpace
+from rackwright.checks.acceptance.bisection.group_test import (
+    Culprit,
+    CulpritKind,
+    Figure,
+    GroupTest,
+    Outcome,
+    SearchResult,
+    SearchSpace,
+    state_of,
+)
 from rackwright.checks.acceptance.bisection.search import search
 from rackwright.checks.acceptance.bisection.verdict import CHECK, PHASE, as_document, describe, findings
 from rackwright.checks.acceptance.harness.bisection_run import require_slurm
@@ -96,7 +105,8 @@ def test_document_has_evidence_of_both_kinds() -> None:
     assert (culprit["kind"], culprit["names"], culprit["measured"], culprit["expected"]) == ("pair", ["worker1", "worker4"], 8, 40)
     assert culprit["slow"][0] == {"nodes": ["worker1", "worker4"], "rail": None, "value": 8}
     assert all({"worker1", "worker4"} - set(group["nodes"]) for group in culprit["as_planned"])
-    assert len(culprit["as_planned"]) == 3
+    for groups in (culprit["slow"], culprit["as_planned"]):
+        assert len({tuple(group["nodes"]) for group in groups}) == len(groups) == 3
     assert culprit["next"].startswith("compare the routes between worker1 and worker4")
 
 
@@ -104,6 +114,19 @@ def test_evidence_of_rail_has_its_own_expected_figure() -> None:
     (culprit,) = document(rail_fabric(8, 4, 2), node("worker1", "mlx5_1"))["culprits"]
     assert (culprit["text"], culprit["measured"], culprit["expected"]) == ("node worker1 on mlx5_1", 4, 20)
     assert {group["rail"] for group in culprit["slow"]} == {"mlx5_1"}
+
+
+def test_best_figure_of_node_is_over_all_rails() -> None:
+    """A figure of one rail that exceeds that of all together is no figure of the node."""
+    space = rail_fabric(4, 4, 2)
+    figures = (Figure(GroupTest(space.nodes), 30.0), Figure(GroupTest(space.nodes, "mlx5_0"), 99.0))
+    result = SearchResult(Outcome.AS_PLANNED, (), EXPECTED, (figures,))
+    assert {each.measurements[0].value for each in findings(result, space, LAB)} == {30.0}
+
+
+def test_failed_group_is_told_from_slow_one() -> None:
+    states = [state_of(Figure(GroupTest(NODES), value), EXPECTED).value for value in (0.0, 1.0, 40.0, None)]
+    assert states == ["failed", "slow", "as-planned", "not-measured"]
 
 
 def printed(found: dict[str, Any]) -> str:
