@@ -280,3 +280,9 @@ def test_search_ends_at_its_limit() -> None:
 )
 def test_culprit_explains_its_groups(nodes, rail, sides, group, on, explained):
     assert Culprit(CulpritKind.NODE, nodes, nodes, rail, sides).explains(GroupTest(group, on)) is explained
+
+
+def test_groups_are_in_order_of_plan() -> None:
+    result = searched(SearchSpace(nodes_of(12)), node("worker11"))
+    places = [[int(name.removeprefix("worker")) for name in figure.test.nodes] for figure in result.figures]
+    assert places == [sorted(group) for group in places]
