@@ -1,7 +1,7 @@
 """The search: halve a slow group, measure both halves side by side, and test the last few nodes in pairs.
 
-The method is adaptive group testing by halving (surveyed in arXiv:2409.10410), as Azure/ai-infrastructure-on-azure applies it to
-NCCL (skills/slurm/nccl_performance_diagnosis): halves in parallel, suspects beside different known-good nodes, then the rest again.
+The method is adaptive group testing by binary splitting (Hwang, 1972), as Azure/ai-infrastructure-on-azure applies it to NCCL
+(skills/slurm/nccl_performance_diagnosis): halves in parallel, suspects beside different known-good nodes, then the rest again.
 Added here: paths between two nodes or leaves, which no half shows. Both halves are then halved again, and the quarters are combined.
 """
 
