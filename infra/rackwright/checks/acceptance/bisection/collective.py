@@ -26,6 +26,7 @@ _MBIT: Final = 40
 _MIB: Final = 8
 """Data of a node: 1.7 s at that rate, so that the start of the tasks counts little."""
 _SECONDS: Final = 30
+"""Seconds for the exchange of a group. Chosen: 17 times as long as planned; then the figure is that of the data that arrived."""
 _SIZES: Final = ("-b", "4G", "-e", "4G", "-f", "2", "-c", "1")
 """The smallest message that shows the bandwidth of the links (catalog/thresholds.py, MIN_MESSAGE_BYTES), for a short search."""
 

@@ -19,6 +19,7 @@ from typing import Any
 CHUNK = 2**15
 """Bytes of one write. At 40 Mbit/s a write falls due every 7 ms."""
 RETRY_S = 0.1
+"""Seconds between attempts to connect to a peer that does not listen yet. Chosen."""
 READY = b"R"
 
 
