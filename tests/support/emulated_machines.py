@@ -48,6 +48,8 @@ class EmulatedMachines:
     """Folder for the sockets of persistent connections: the emulator takes seconds for an SSH handshake. Socket paths must be short."""
     packages: tuple[str, ...] = ()
     """Packages in addition to those above."""
+    disabled: tuple[str, ...] = ()
+    """Services that their packages enable, and that a provider's image does not have."""
     spare_disks: int = 0
     """Empty disks of each machine: /dev/vdb and so on."""
     disk_mib: int = DISK_MIB
@@ -79,7 +81,8 @@ class EmulatedMachines:
         # The machines have one image, and each needs a host key of its own.
         host_keys = 'rm "$1"/etc/ssh/ssh_host_*; install -d "$1"/etc/systemd/system/ssh.service.d'
         drop_in = f'printf "%s\\n" {_OWN_HOST_KEYS} > "$1"/etc/systemd/system/ssh.service.d/host-keys.conf'
-        hooks = [f"--customize-hook={hook}" for hook in (key, network, idle, host_keys, drop_in, *self._add_user())]
+        disable = [f'chroot "$1" systemctl --quiet disable {" ".join(self.disabled)}'] if self.disabled else []
+        hooks = [f"--customize-hook={hook}" for hook in (key, network, idle, host_keys, drop_in, *disable, *self._add_user())]
         _run(
             "mmdebstrap",
             "--quiet",

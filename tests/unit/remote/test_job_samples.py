@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -177,18 +178,34 @@ def run(jobs: dict[str, int], **more: Any) -> dict[str, Any]:
     return job_samples.main({"jobs": jobs, "seconds": 1.0, "samples": 20, "gpus": False, **more})
 
 
-def test_real_processes_are_sampled(start: Start) -> None:
+def wait_for_state(pid: int, state: str) -> None:
+    while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != state:
+        os.sched_yield()
+
+
+def test_real_processes_are_sampled(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that sleeps, one that is stopped, one that ends, and one of a job that is not asked for."""
-    sleeps = start("import time; time.sleep(60)", **TORCH, RANK="0")
-    stopped = start("import time; time.sleep(60)", **TORCH, RANK="1")
-    ends = start("import time; time.sleep(0.5)", **TORCH, RANK="2")
-    start("import time; time.sleep(60)", SLURM_JOB_ID="8", RANK="0")
+    sleeps = start("import time; time.sleep(600)", **TORCH, RANK="0")
+    stopped = start("import time; time.sleep(600)", **TORCH, RANK="1")
+    ends = start("import time; time.sleep(600)", **TORCH, RANK="2")
+    start("import time; time.sleep(600)", SLURM_JOB_ID="8", RANK="0")
     os.kill(stopped, signal.SIGSTOP)
+    wait_for_state(stopped, "T")
+    wait_for_state(sleeps, "S")
+    clock = [0.0]
+
+    def advance(seconds: float) -> None:
+        clock[0] += seconds
+        if 0.45 < clock[0] < 0.55:
+            os.kill(ends, signal.SIGKILL)
+            wait_for_state(ends, "Z")
+
+    monkeypatch.setattr(process_samples, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=advance))
     answer = run({"7": os.getuid()})
     found = {one["pid"]: one for one in answer["ranks"]}
     assert set(found) == {sleeps, stopped, ends} and answer["errors"] == []
     assert {seen[0] for seen in found[sleeps]["waits"]} == {"S"} and {seen[0] for seen in found[stopped]["waits"]} == {"T"}
-    assert found[ends]["ended"] and found[ends]["samples"] < 20 == found[sleeps]["samples"]
+    assert found[ends]["ended"] and found[ends]["samples"] == 10 and found[sleeps]["samples"] == 20
     assert answer["jobs"]["7"]["stopped"] == [stopped] and (answer["jobs"]["7"]["processes"], answer["jobs"]["7"]["ended"]) == (2, 1)
     assert answer["gpu_error"] == "" and not answer["apps"]
     assert answer["network"] is None or answer["network"] >= 0
