@@ -59,11 +59,12 @@ prepare() {
   printf 'cat > /usr/local/sbin/own-sysctls <<"X"\n%s\nX\nchmod 755 /usr/local/sbin/own-sysctls\n' "$sysctls"
   printf 'own=%s net=%s pods=%s others="%s"\n' "$own" "$net" "$pods" "${number[*]}"
   cat <<'NODE'
+pause=$(tar -xOf /opt/rackwright/kubernetes/images/node.tar index.json | grep -o -m 1 'registry.k8s.io/pause:[0-9.]*' | head -n 1)
 mkdir -p /etc/cni/net.d /etc/containerd /etc/kubernetes/manifests /etc/systemd/system/kubelet.service.d /var/lib/rackwright
-cat > /etc/containerd/config.toml <<'X'
+cat > /etc/containerd/config.toml <<X
 version = 2
 [plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "registry.k8s.io/pause:3.10.1"
+  sandbox_image = "$pause"
   restrict_oom_score_adj = true
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/usr/lib/cni"
