@@ -14,13 +14,11 @@ import http.client
 import json
 import os
 import pwd
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rackwright.remote.programs import smoke_jobs, training_run
-from rackwright.remote.programs.job_submission import open_folder, write
+from rackwright.remote.programs import training_run
 from rackwright.remote.programs.kubernetes_client import Api, ApiRefusedError
 from rackwright.remote.programs.kubernetes_jobs import HOPELESS
 
@@ -42,17 +40,9 @@ def path(namespace: str, kind: str, name: str = "") -> str:
 
 def begin(api: Api, request: Mapping[str, Any]) -> Object:
     """Create the run's folder and its objects. If one is refused, delete those before it."""
-    folder = request["folder"]
-    open_folder(folder)
-    free = os.statvfs(folder)
-    free_mib = free.f_bavail * free.f_frsize // 2**20
-    if free_mib < request["needed_mib"]:
-        os.rmdir(folder)
+    free_mib, is_ready = training_run.prepare_folder(request)
+    if not is_ready:
         return {"error": "", "free_mib": free_mib, "job": None}
-    # MooseFS keeps deleted files for a day, and a checkpoint of each interval is deleted.
-    if shutil.which("mfssettrashretention"):
-        smoke_jobs.run(["mfssettrashretention", "-r", "0", folder], training_run.SECONDS)
-    write(folder, request["files"])
     try:
         for one in request["objects"]:
             create(api, path(request["namespace"], one["kind"]), one)

@@ -33,19 +33,28 @@ def run(*argv: str) -> tuple[int, str, str]:
     return smoke_jobs.run(list(argv), SECONDS)
 
 
-def begin(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Create the run's folder and submit its first job."""
+def prepare_folder(request: Mapping[str, Any]) -> tuple[int, bool]:
+    """Create the run's folder and its files; return the free MiB, and whether they suffice. Without enough space, no folder stays."""
     folder = request["folder"]
     open_folder(folder)
     free = os.statvfs(folder)
     free_mib = free.f_bavail * free.f_frsize // 2**20
     if free_mib < request["needed_mib"]:
         os.rmdir(folder)
-        return {"error": "", "free_mib": free_mib, "job": None}
+        return free_mib, False
     # MooseFS keeps deleted files for a day, and a checkpoint of each interval is deleted.
     if shutil.which("mfssettrashretention"):
         run("mfssettrashretention", "-r", "0", folder)
     write(folder, request["files"])
+    return free_mib, True
+
+
+def begin(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Create the run's folder and submit its first job."""
+    folder = request["folder"]
+    free_mib, is_ready = prepare_folder(request)
+    if not is_ready:
+        return {"error": "", "free_mib": free_mib, "job": None}
     status, out, err = run("sbatch", "--parsable", os.path.join(folder, "job.sh"), "0")
     if status != 0:
         return {"error": (err.strip().splitlines() or [f"sbatch ended with status {status}"])[-1], "free_mib": free_mib, "job": None}
