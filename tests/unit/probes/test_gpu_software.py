@@ -107,6 +107,8 @@ IMEX = (
 )
 
 
+POWER = "Detected {} due to power violation in GPU 0. Monitor the power conditions. This GPU can still perform workload."
+LINK_ERRORS = "Detected {} NvLink errors on GPU 7's NVLink (should be 0) Run a field diagnostic on the GPU."
 XID = "Detected XID {} for GPU 4 Please consult the documentation for details of this XID."
 
 
@@ -145,12 +147,28 @@ def dcgm(text, model="h100"):
         (report("Failure", XID.format(31)), "h100", PASSED),
         (report("Failure", XID.format(31) + " " + XID.format(79)), "h100", FAILED),
         (report("Failure", XID.format(94)), "h100", FAILED),
+        (report("Warning", POWER.format("clocks event")), "l4", PASSED),
+        (report("Warning", POWER.format("clock throttling")), "h100", PASSED),
+        (report("Warning", POWER.format("clocks event"), POWER.format("clocks event").replace("power", "thermal", 1)), "h100", FAILED),
+        (report("Warning", POWER.format("clocks event") + " GPU 0 requires a reset"), "h100", FAILED),
+        (report("Failure", LINK_ERRORS.format("1 datalink layer CRC error counter")), "h100", PASSED),
+        (report("Failure", LINK_ERRORS.format("3 datalink layer replay error counter")), "h200", PASSED),
+        (report("Failure", LINK_ERRORS.format("1 link recovery failed events counter")), "b200", FAILED),
+        (
+            report("Failure", "812.4 datalink layer CRC NvLink errors found occuring per second on GPU 7, exceeding the limit"),
+            "h100",
+            FAILED,
+        ),
         (report("Warning", IMEX + " GPU 3 has 7 uncorrectable errors"), "h100", FAILED),
         ("no table\n", "h100", UNKNOWN),
     ],
 )
 def test_dcgm_incidents_are_judged(text, model, verdict):
-    """DCGM reports the missing IMEX daemon of a node without rack, and the links of a card without a bridge."""
+    """DCGM reports the missing IMEX daemon of a node without rack, and the links of a card without a bridge.
+
+    It also reports GPUs at their power limit (NVIDIA/DCGM issue 285, an L4 in training) and one CRC error since the driver was loaded
+    (aws/eks-node-monitoring-agent pull request 261, healthy H100).
+    """
     assert dcgm(text, model)[0] is verdict
 
 
