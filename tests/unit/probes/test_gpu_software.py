@@ -184,6 +184,7 @@ def test_dcgm_incident_is_quoted():
 
 
 NONE_UP = "NVML: Unable to retrieve NVLink information as all links are inActive\n"
+IN_MIG_MODE = "Nvlink queries are not supported for Devices in MIG mode\n"
 UP = "".join(f"\t Link {number}: 53.125 GB/s\n" for number in range(18))
 NVLINK = "".join(f"GPU {gpu}: NVIDIA B200 (UUID: GPU-{gpu})\n{UP}" for gpu in range(8))
 ONE = NVLINK.partition("GPU 3")[0], NVLINK[NVLINK.index("GPU 3") : NVLINK.index("GPU 4")], NVLINK[NVLINK.index("GPU 4") :]
@@ -195,6 +196,14 @@ ONE = NVLINK.partition("GPU 3")[0], NVLINK[NVLINK.index("GPU 3") : NVLINK.index(
         (NVLINK, PASSED, ""),
         (NVLINK.replace("\t", "         "), PASSED, ""),
         (f"{ONE[0]}GPU 3: NVIDIA B200 (UUID: GPU-3)\n{NONE_UP}{ONE[2]}", FAILED, "GPU 3: 0 of 18"),
+        (f"{ONE[0]}GPU 3: NVIDIA B200 (UUID: GPU-3)\n{IN_MIG_MODE}{ONE[2]}", UNKNOWN, "in MIG mode"),
+        (
+            f"{ONE[0]}GPU 3: NVIDIA B200 (UUID: GPU-3)\n{IN_MIG_MODE}{ONE[2]}".replace("Link 4: 53.125 GB/s", "Link 4: <inactive>", 1),
+            FAILED,
+            "17",
+        ),
+        ("".join(f"GPU {gpu}: NVIDIA H200 (UUID: GPU-{gpu})\n{IN_MIG_MODE}" for gpu in range(8)), UNKNOWN, "in MIG mode"),
+        (NVLINK.rstrip("\n"), UNKNOWN, "GPU 7 link 18"),
         (f"{ONE[0]}GPU 3: NVIDIA B200 (UUID: GPU-3)\n\t {NONE_UP[6:]}{ONE[2]}", FAILED, "GPU 3: 0 of 18"),
         (f"{ONE[0]}{ONE[1].replace('Link 17: 53.125 GB/s', 'Link 17: <inactive>')}{ONE[2]}", FAILED, "GPU 3: 17 of 18"),
         (f"{ONE[0]}{ONE[1].replace('Link 17: 53.125 GB/s', 'Link 17: ERR!')}{ONE[2]}", UNKNOWN, "GPU 3 link 17"),
@@ -217,7 +226,7 @@ def test_links_to_switches_must_be_up(text, verdict, word):
         ("h100", 4, False, False),
         ("a100", 8, False, True),
         ("a100", 8, True, False),
-        ("h100", 8, True, True),
+        ("h100", 8, True, False),
         ("gb200", 4, False, True),
         ("v100", 8, False, False),
         ("h100-nvl", 8, False, False),
