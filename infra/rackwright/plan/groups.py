@@ -58,8 +58,8 @@ def expand_groups(cluster: Cluster, nodes: Sequence[PlanNode], storage: Sequence
 def _has_nvlinks(declared: NodeGpu) -> bool:
     """Return whether all NVLinks of the node's GPUs are in use: those to NVSwitches are, except on A100 with MIG.
 
-    Source: NVIDIA, Fabric Manager User Guide, Interoperability With Multi-Instance GPUs (2026). Where all GPUs are divided, nvidia-smi lists
-    no links (driver 590).
+    Source: NVIDIA, Fabric Manager User Guide, Interoperability With Multi-Instance GPUs (2026).
+    Where all GPUs are divided, nvidia-smi lists no links (driver 590).
     Links between GPUs depend on the board, and links of a part of a board on the hypervisor.
     """
     switched = declared.nvswitch or has_nvlink_rack(gpus()[declared.model])

@@ -85,7 +85,7 @@ _SWITCH_NOTES: Final = frozenset(
 )
 """SXids without impact: corrected single-bit errors, an interrupt that can be ignored, the end of high temperature (as above)."""
 _PROCESS: Final = re.compile(r"pid=[^,]*,\s*(?:name=[^,]*,\s*)?")
-"""The process on whose behalf the driver worked, which some lines have before the unit: `145, pid=811, name=train.py, RLW_REMAP Nonfatal …`."""
+"""The process for which the driver worked; some lines have it before the unit: `145, pid=811, name=train.py, RLW_REMAP Nonfatal …`."""
 _ERROR: Final = re.compile(r"(?:NVRM:\s*(?:GPU\s?\d+:?\s*)?(?=Xid\b)|\b(?=SXid\b))(?P<text>S?Xid\b.*)")
 _NUMBER: Final = re.compile(r"S?Xid\s*(?:\((?P<device>[^)]*)\))?\s*:\s*(?P<number>\d+)\b[,:]?\s*(?P<words>.*)")
 _DETAIL: Final = re.compile(r"Severity (\d+) Engine instance|Data \{")
