@@ -174,7 +174,8 @@ def _has_nvlink_rack(model: str) -> bool:
 
 def _has_nvlinks(gpus: Mapping[str, Any]) -> bool:
     """Return whether all NVLinks of GPUs are in use, as in the group `nvlink`."""
-    divided = gpus.get("architecture") == "ampere" and any(gpus.get("mig", ()))
+    mig = gpus.get("mig", ())
+    divided = any(mig) if gpus.get("architecture") == "ampere" else bool(mig) and all(mig)
     return bool(gpus["nvswitch"] or _has_nvlink_rack(gpus.get("model", ""))) and not divided
 
 

@@ -19,6 +19,8 @@ _SIZE: Final = r"[0-9]+(\.[0-9]+)?(KiB|MiB|GiB|TiB)"
 _DURATION: Final = r"([0-9]+[smhd])+"
 _LABEL: Final = r"[a-z]([-a-z0-9]*[a-z0-9])?"
 _DOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
+_PARTITION: Final = r"[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?"
+"""slurm.conf(5) sets no format. Sites use capitals and underscores (`gpu-a100_long`); a comma separates names, a dot parts of a path."""
 _USER: Final = r"[a-z_][-a-z0-9_]*"
 _PLAYBOOK: Final = r"([A-Za-z0-9_][A-Za-z0-9_.-]*/)+[A-Za-z0-9_][A-Za-z0-9_.-]*\.ya?ml"
 _MOUNT: Final = r"/[^\s:,]*"
@@ -240,6 +242,19 @@ Seconds = Annotated[
 Label = Annotated[str, BeforeValidator(_word("label", _LABEL, 63, "a DNS label", _LABEL_HINT)), _text(_LABEL, maxLength=63)]
 Domain = Annotated[
     str, BeforeValidator(_word("domain", _DOMAIN, 200, "a domain name", "use DNS labels joined by dots, like lab.internal")), _text(_DOMAIN)
+]
+PartitionName = Annotated[
+    str,
+    BeforeValidator(
+        _word(
+            "partition-name",
+            _PARTITION,
+            63,
+            "a name of a partition",
+            "use letters, digits and inner - and _, starting with a letter or digit",
+        )
+    ),
+    _text(_PARTITION, maxLength=63),
 ]
 UserName = Annotated[
     str,

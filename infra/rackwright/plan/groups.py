@@ -59,10 +59,12 @@ def _has_nvlinks(declared: NodeGpu) -> bool:
     """Return whether all NVLinks of the node's GPUs are in use: those to NVSwitches are, except on A100 with MIG.
 
     Source: NVIDIA, Fabric Manager User Guide, Interoperability With Multi-Instance GPUs (2026).
+    Where all GPUs are divided, nvidia-smi lists no links (driver 590).
     Links between GPUs depend on the board, and links of a part of a board on the hypervisor.
     """
     switched = declared.nvswitch or has_nvlink_rack(gpus()[declared.model])
-    return switched and not (declared.architecture == "ampere" and any(declared.mig))
+    divided = any(declared.mig) if declared.architecture == "ampere" else bool(declared.mig) and all(declared.mig)
+    return switched and not divided
 
 
 def _is_in_nvlink_domain(cluster: Cluster, node: PlanNode) -> bool:

@@ -21,6 +21,7 @@ SPEAKING = {
     ("dcgm", "failed-v3"),
     ("dcgm", "failed-table"),
     ("dcgm", "failed-table-v4"),
+    ("dcgm", "failed-table-section"),
     ("nvidia-smi", "failed-ecc"),
     ("hpcc", "failed"),
     ("nvidia-smi", "reset"),
@@ -147,6 +148,7 @@ def test_dcgm_parser_names_failed_gpu() -> None:
     assert failed("failed-v3") == [("GPU Memory", 3)]
     assert failed("failed-table") == [("GPU Memory", 0)]
     assert failed("failed-table-v4") == [("memory", None), ("memory", 1)]
+    assert failed("failed-table-section") == [("Deployment", None)]  # an error in place of the section's tests
     (said,) = [test.message for test in dcgm.parse(read("dcgm", "failed-table")) if test.status is dcgm.Status.FAIL]
     assert said.startswith("GPU 0 Thermal violations totaling 13.3 seconds started at 9.7 seconds into the test for GPU 0 Verify")
     (skipped,) = [test.gpu for test in dcgm.parse(read("dcgm", "failed-v3")) if test.status is dcgm.Status.SKIP]

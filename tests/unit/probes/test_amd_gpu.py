@@ -103,6 +103,7 @@ PARTS = """{
                     ]
                 }"""
 MI210_METRICS = captured("amd-metrics/good-mi210-rocm-6.2")
+MI210_TOTALS = captured("amd-metrics/good-mi210-rocm-6.0")
 SECOND = "/dev/dri/renderD129|"
 FAULTS = {
     "count_matches_plan": [
@@ -175,6 +176,33 @@ FAULTS = {
             [value(AMD_METRICS, "total_uncorrectable_count", "0", '"ERR!"'), (AMD_GPUS, None, "\n")],
             UNKNOWN,
             "ERR!",
+        ),
+    ],
+    "corrected_errors_within_limit": [
+        ([value(AMD_METRICS, "correctable_count", "2", "99")], PASSED, ""),
+        ([value(AMD_METRICS, "correctable_count", "2", "100")], FAILED, "GPU 0: UMC 100 (limit 100)"),
+        ([value(AMD_METRICS, "correctable_count", "0", "57")], FAILED, "GPU 0: GFX 57 (limit 50)"),
+        (
+            [(AMD_METRICS, '"GFX": {', '"XGMI_WAFL": {'), value(AMD_METRICS, "correctable_count", "0", "12")],
+            FAILED,
+            "XGMI_WAFL 12 (limit 10)",
+        ),
+        ([(AMD_METRICS, '"GFX": {', '"SDMA": {'), value(AMD_METRICS, "correctable_count", "0", "5000")], PASSED, ""),
+        ([value(AMD_METRICS, "correctable_count", "2", '"N/A"')], PASSED, ""),
+        ([value(AMD_METRICS, "correctable_count", "2", '"ERR!"')], UNKNOWN, "ERR!"),
+        (
+            [(AMD_METRICS, None, MI210_TOTALS.replace('"total_correctable": 0', '"total_correctable": 240', 1))],
+            FAILED,
+            "total 240 (limit 100)",
+        ),
+        ([(AMD_METRICS, None, MI210_TOTALS.replace('"total_correctable": 0', '"total_correctable": "N/A"', 1))], UNKNOWN, "N/A"),
+        (
+            [
+                (AMD_METRICS, None, MI210_TOTALS.replace('"total_correctable": 0', '"total_correctable": "N/A"', 1)),
+                value(AMD_GPUS, "device_id", '"0x74a1"', '"0x74b5"'),
+            ],
+            PASSED,
+            "",
         ),
     ],
     "no_bad_pages_are_due": [

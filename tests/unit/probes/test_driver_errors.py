@@ -89,9 +89,14 @@ def test_last_recovery_action_counts():
         ("150, MSE_WATCHDOG Nonfatal" + LINK.format("0x00000000", 0), FAULT),
         ("145, RLW_RXPIPE Nonfatal", WARNING),
         ("145, cut", FAULT),
+        ("145, pid=811, name=ray::Worker, RLW_SRC_TRACK Nonfatal" + LINK.format("0x040868e2", 8), PROGRAM),
+        ("145, pid='<unknown>', name=<unknown>, RLW_REMAP Nonfatal" + LINK.format("0x00000082", 0x40), FAULT),
+        ("146, pid=811, TLW_RX_PIPE0 Nonfatal" + LINK.format("0x0000000a", 4), FAULT),
+        ("145, pid=811, name=pt_main_thread, RLW_RXPIPE Nonfatal" + LINK.format("0x0409a0c2", 8), WARNING),
     ],
 )
 def test_nvlink_xid_is_judged_by_severity_and_status(words, severity):
+    """Lines with a process: leptonai/gpud pull requests 1160 and 1174, GB200."""
     (error,) = parse_xids(GPU + words)
     assert error.severity is severity
 

@@ -107,6 +107,8 @@ IMEX = (
 )
 
 
+POWER = "Detected {} due to power violation in GPU 0. Monitor the power conditions. This GPU can still perform workload."
+LINK_ERRORS = "Detected {} NvLink errors on GPU 7's NVLink (should be 0) Run a field diagnostic on the GPU."
 XID = "Detected XID {} for GPU 4 Please consult the documentation for details of this XID."
 
 
@@ -145,12 +147,28 @@ def dcgm(text, model="h100"):
         (report("Failure", XID.format(31)), "h100", PASSED),
         (report("Failure", XID.format(31) + " " + XID.format(79)), "h100", FAILED),
         (report("Failure", XID.format(94)), "h100", FAILED),
+        (report("Warning", POWER.format("clocks event")), "l4", PASSED),
+        (report("Warning", POWER.format("clock throttling")), "h100", PASSED),
+        (report("Warning", POWER.format("clocks event"), POWER.format("clocks event").replace("power", "thermal", 1)), "h100", FAILED),
+        (report("Warning", POWER.format("clocks event") + " GPU 0 requires a reset"), "h100", FAILED),
+        (report("Failure", LINK_ERRORS.format("1 datalink layer CRC error counter")), "h100", PASSED),
+        (report("Failure", LINK_ERRORS.format("3 datalink layer replay error counter")), "h200", PASSED),
+        (report("Failure", LINK_ERRORS.format("1 link recovery failed events counter")), "b200", FAILED),
+        (
+            report("Failure", "812.4 datalink layer CRC NvLink errors found occuring per second on GPU 7, exceeding the limit"),
+            "h100",
+            FAILED,
+        ),
         (report("Warning", IMEX + " GPU 3 has 7 uncorrectable errors"), "h100", FAILED),
         ("no table\n", "h100", UNKNOWN),
     ],
 )
 def test_dcgm_incidents_are_judged(text, model, verdict):
-    """DCGM reports the missing IMEX daemon of a node without rack, and the links of a card without a bridge."""
+    """DCGM reports the missing IMEX daemon of a node without rack, and the links of a card without a bridge.
+
+    It also reports GPUs at their power limit (NVIDIA/DCGM issue 285, an L4 in training) and one CRC error since the driver was loaded
+    (aws/eks-node-monitoring-agent pull request 261, healthy H100).
+    """
     assert dcgm(text, model)[0] is verdict
 
 
@@ -166,6 +184,7 @@ def test_dcgm_incident_is_quoted():
 
 
 NONE_UP = "NVML: Unable to retrieve NVLink information as all links are inActive\n"
+IN_MIG_MODE = "Nvlink queries are not supported for Devices in MIG mode\n"
 UP = "".join(f"\t Link {number}: 53.125 GB/s\n" for number in range(18))
 NVLINK = "".join(f"GPU {gpu}: NVIDIA B200 (UUID: GPU-{gpu})\n{UP}" for gpu in range(8))
 ONE = NVLINK.partition("GPU 3")[0], NVLINK[NVLINK.index("GPU 3") : NVLINK.index("GPU 4")], NVLINK[NVLINK.index("GPU 4") :]
@@ -177,6 +196,14 @@ ONE = NVLINK.partition("GPU 3")[0], NVLINK[NVLINK.index("GPU 3") : NVLINK.index(
         (NVLINK, PASSED, ""),
         (NVLINK.replace("\t", "         "), PASSED, ""),
         (f"{ONE[0]}GPU 3: NVIDIA B200 (UUID: GPU-3)\n{NONE_UP}{ONE[2]}", FAILED, "GPU 3: 0 of 18"),
+        (f"{ONE[0]}GPU 3: NVIDIA B200 (UUID: GPU-3)\n{IN_MIG_MODE}{ONE[2]}", UNKNOWN, "in MIG mode"),
+        (
+            f"{ONE[0]}GPU 3: NVIDIA B200 (UUID: GPU-3)\n{IN_MIG_MODE}{ONE[2]}".replace("Link 4: 53.125 GB/s", "Link 4: <inactive>", 1),
+            FAILED,
+            "17",
+        ),
+        ("".join(f"GPU {gpu}: NVIDIA H200 (UUID: GPU-{gpu})\n{IN_MIG_MODE}" for gpu in range(8)), UNKNOWN, "in MIG mode"),
+        (NVLINK.rstrip("\n"), UNKNOWN, "GPU 7 link 18"),
         (f"{ONE[0]}GPU 3: NVIDIA B200 (UUID: GPU-3)\n\t {NONE_UP[6:]}{ONE[2]}", FAILED, "GPU 3: 0 of 18"),
         (f"{ONE[0]}{ONE[1].replace('Link 17: 53.125 GB/s', 'Link 17: <inactive>')}{ONE[2]}", FAILED, "GPU 3: 17 of 18"),
         (f"{ONE[0]}{ONE[1].replace('Link 17: 53.125 GB/s', 'Link 17: ERR!')}{ONE[2]}", UNKNOWN, "GPU 3 link 17"),
@@ -199,7 +226,7 @@ def test_links_to_switches_must_be_up(text, verdict, word):
         ("h100", 4, False, False),
         ("a100", 8, False, True),
         ("a100", 8, True, False),
-        ("h100", 8, True, True),
+        ("h100", 8, True, False),
         ("gb200", 4, False, True),
         ("v100", 8, False, False),
         ("h100-nvl", 8, False, False),

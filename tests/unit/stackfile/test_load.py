@@ -132,6 +132,14 @@ def put(path: str, value: object) -> dict[str, Any]:
             "is missing",
             "add `suspend_time:`",
         ),
+        (
+            "scheduler",
+            {"kind": "slurm", "partitions": {"a,b": {}}},
+            "partition-name",
+            "scheduler.partitions.a,b",
+            "not a name of a partition",
+            "letters, digits",
+        ),
         ("users.Alice", {"uid": 2001}, "user-name", "users.Alice", "not a user name", "lower-case"),
         (
             "users.alice",

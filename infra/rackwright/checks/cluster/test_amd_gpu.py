@@ -16,7 +16,9 @@ from rackwright.checks.cluster.probes.amd_gpu import (
     AMD_METRICS,
     AMD_PAGES,
     AMD_PCI,
+    CORRECTED,
     THERMAL,
+    TOTAL,
     AmdGpu,
     responding,
 )
@@ -81,6 +83,12 @@ def test_no_ecc_errors(ask: Ask, expect: Expect) -> None:
     """An uncorrectable error has already killed a job. Deferred errors are those of pages, which `no_bad_pages_are_due` judges."""
     shared = _shared(ask)
     expect(_faults(_listed(ask(AMD_METRICS)), lambda gpu: _known(gpu.uncorrected, gpu, "uncorrectable ECC errors", shared)), {})
+
+
+def test_corrected_errors_within_limit(ask: Ask, expect: Expect) -> None:
+    """A part that corrects many errors since its driver was loaded is likely to have an uncorrectable one. A few are normal."""
+    shared = _shared(ask)
+    expect(_faults(_listed(ask(AMD_METRICS)), lambda gpu: _too_many_corrected(gpu, shared)), {})
 
 
 def test_no_bad_pages_are_due(ask: Ask, expect: Expect) -> None:
@@ -190,6 +198,17 @@ def _known(value: Any, gpu: Any, name: str, without: Iterable[str] = ()) -> Any:
 def _if(value: Any, fault: str) -> Fault:
     """Return the fault that a value means; nothing for one that is false or that this release does not print."""
     return value if value is None or isinstance(value, UnreadableValue) else value and fault
+
+
+def _too_many_corrected(gpu: Any, shared: Iterable[str]) -> Fault:
+    """Return the blocks with as many corrected errors as their limit, or more. A block with N/A counts none; a total does."""
+    counts = {
+        block: _known(count, gpu, "corrected ECC errors", shared) if block == TOTAL else count for block, count in gpu.corrected.items()
+    }
+    limits = {**CORRECTED, TOTAL: max(CORRECTED.values())}
+    known = {block: count for block, count in counts.items() if isinstance(count, int)}
+    over = [f"{block} {count} (limit {limits[block]})" for block, count in known.items() if count >= limits[block]]
+    return ", ".join(over) or next((count for count in counts.values() if isinstance(count, UnreadableValue)), None)
 
 
 def _unread_end(gpus: GpuList[Any]) -> dict[str, Fault]:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from rackwright.model.base import ConfigModel
 from rackwright.model.scheduler.kubernetes import Kubernetes
-from rackwright.model.units import Label, Seconds, UserName
+from rackwright.model.units import Label, PartitionName, Seconds, UserName
 from rackwright.model.update_policy import UpdatePolicy
 
 
@@ -90,7 +90,7 @@ class Slurm(ConfigModel):
     """Slurm with MUNGE, accounting and configless workers."""
 
     kind: Annotated[Literal["slurm"], UpdatePolicy.FORBIDDEN] = Field(description="Slurm workload manager.")
-    partitions: Annotated[dict[Label, Partition], UpdatePolicy.RESTART] = Field(
+    partitions: Annotated[dict[PartitionName, Partition], UpdatePolicy.RESTART] = Field(
         default={}, description="Partitions, by name. Default: one partition with all workers."
     )
     accounts: Annotated[dict[Label, Account], UpdatePolicy.RESTART] = Field(

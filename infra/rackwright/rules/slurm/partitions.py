@@ -83,7 +83,7 @@ def partition_default_repeated(case: RuleContext) -> Iterator[Violation]:
 def partition_name_reserved(case: RuleContext) -> Iterator[Violation]:
     """`PartitionName=DEFAULT` sets defaults in slurm.conf, in any case of letters."""
     for name in case.slurm.partitions:
-        if name in {"default", "all"}:
+        if name.lower() in {"default", "all"}:
             yield Violation(f"scheduler.partitions.{name}", f"`{name}` is reserved by Slurm", "choose another name")
 
 

@@ -173,7 +173,9 @@ def _from_table(text: str) -> Iterator[Test]:
     name, section, tests, remark = "", "", list[Test](), ""
     for line in text.splitlines():
         heading, found = _SECTION.match(line.strip()), _LINE.match(line.strip())
-        section = heading.group(1).strip() if heading else section
+        if heading:
+            yield from _tidy(tests)
+            section, tests, remark = heading.group(1).strip(), [], ""
         if heading or not found or section == "Metadata":
             continue
         title, cell = found.group(1).strip(), found.group(2)[1 : _WIDTH + 1]
@@ -189,6 +191,8 @@ def _from_table(text: str) -> Iterator[Test]:
             tests = [Test(name, gpu, status, more or other, section) for gpu in _numbers(one or several or "")]
         elif said in _REMARKS or not title:
             remark = said or remark
+            if remark in _OF_SECTION and not tests:  # no test of the section ran
+                tests = [Test(section or "dcgmi diag", None, _OF_SECTION[remark], "", section)]
             tests = [
                 each if remark == "Info" else replace(each, status=_warned(each.status), message=f"{each.message}{cell}") for each in tests
             ]
@@ -201,6 +205,11 @@ def _from_table(text: str) -> Iterator[Test]:
 _SECTION: Final = re.compile(r"^[|+]-----\s+(\S.*?)\s+-")
 _REMARKS: Final = ("Warning", "Error", "Info")
 """Titles of the lines below a test that hold details of its verdict."""
+
+
+_OF_SECTION: Final = {"Warning": Status.WARN, "Error": Status.FAIL}
+"""Statuses of a section that begins with a remark, in place of its tests: `| Error | GPU 3 has … row remappings are pending |` (DCGM 2 and
+3, a node with XID 64)."""
 
 
 def _warned(status: Status) -> Status:

@@ -123,6 +123,12 @@ THERMAL: Final = {
 power limit during any large product of matrices; `low_utilization` and `gfx_clk_below_host_limit` follow from the others or the load."""
 
 
+CORRECTED: Final = {"UMC": 100, "GFX": 50, "XGMI_WAFL": 10}
+"""Number of corrected ECC errors from which a block of a GPU counts as faulty: memory, compute units, links (Oracle, oci-hpc, rule
+node_amd_ecc_correctable_ok of playbooks/roles/prometheus/files/recording_rules.yml, 2026). AMD names no number."""
+TOTAL: Final = "total"
+
+
 @dataclass(frozen=True)
 class AmdMetrics:
     """State of one GPU as `amd-smi metric` reports it. None where amd-smi prints N/A."""
@@ -131,6 +137,8 @@ class AmdMetrics:
     label: str
     uncorrected: Whole | None
     """Uncorrectable ECC errors since the driver was loaded."""
+    corrected: Mapping[str, Whole | None]
+    """Corrected ECC errors since the driver was loaded, by block of `CORRECTED`; by `total` where no block is counted."""
     pcie_width: Whole | None
     pcie_rate: Number | None
     """GT/s per lane."""
@@ -147,12 +155,22 @@ def _metrics(row: Row) -> AmdMetrics:
         index=row.read("gpu", integer),
         label=row.subject,
         uncorrected=counter(row, first_of(row, "ecc/total_uncorrectable_count", "ecc/total_uncorrectable"), integer),
+        corrected=_corrected(row),
         pcie_width=counter(row, first_of(row, "pcie/width", "pcie/current_lanes"), _lanes),
         pcie_rate=quantity(row, first_of(row, "pcie/speed", "pcie/current_speed"), _rate, "GT/s"),
         violations={name: _violation(row, f"throttle/{name}_violation_status") for name in THERMAL},
         throttled=counter(row, "power/throttle_status", words),
         xgmi_errors=counter(row, "xgmi_err", words),
     )
+
+
+def _corrected(row: Row) -> dict[str, Whole | None]:
+    """Return the corrected errors by block; their total in releases and on virtual functions that count no blocks."""
+    paths = {block: f"ecc_blocks/{block}/correctable_count" for block in CORRECTED}
+    blocks = {block: row.counter(path, integer) for block, path in paths.items() if path in row.cells}
+    if any(count is not None for count in blocks.values()):
+        return blocks
+    return {TOTAL: counter(row, first_of(row, "ecc/total_correctable_count", "ecc/total_correctable"), integer)}
 
 
 def _violation(row: Row, name: str) -> YesNo | None:

@@ -84,6 +84,8 @@ _SWITCH_NOTES: Final = frozenset(
     | {24001, 24002, 24003, 28002, 28004}
 )
 """SXids without impact: corrected single-bit errors, an interrupt that can be ignored, the end of high temperature (as above)."""
+_PROCESS: Final = re.compile(r"pid=[^,]*,\s*(?:name=[^,]*,\s*)?")
+"""The process for which the driver worked; some lines have it before the unit: `145, pid=811, name=train.py, RLW_REMAP Nonfatal …`."""
 _ERROR: Final = re.compile(r"(?:NVRM:\s*(?:GPU\s?\d+:?\s*)?(?=Xid\b)|\b(?=SXid\b))(?P<text>S?Xid\b.*)")
 _NUMBER: Final = re.compile(r"S?Xid\s*(?:\((?P<device>[^)]*)\))?\s*:\s*(?P<number>\d+)\b[,:]?\s*(?P<words>.*)")
 _DETAIL: Final = re.compile(r"Severity (\d+) Engine instance|Data \{")
@@ -148,7 +150,7 @@ def _of_recovery(words: str, line: str) -> Judgement:
 
 def _of_nvlink(number: int, words: str) -> Severity:
     """Return the severity of an error of NVLink 5. A line of another form counts as a fault."""
-    unit = words.split(" ")[0].rstrip(",")
+    unit = _PROCESS.sub("", words, count=1).split(" ")[0].rstrip(",")
     registers = re.search(r"[(\[]\s*0x[0-9a-fA-F]+[\s,]+0x([0-9a-fA-F]+)", words)
     status = int(registers[1], 16) if registers else -1
     if number == _NVLINK[-1] or not re.search(r"\bnon-?fatal\b", words, re.IGNORECASE) or _has(_NVLINK_FAULTS, unit, status):

@@ -203,10 +203,18 @@ DCGM_HEALTH = Probe(
 
 _IMEX_NOT_READY: Final = re.compile(r"(GPU \d+ )?IMEX daemon status is -?\d+ \(not READY\)", re.IGNORECASE)
 _LINK_DOWN: Final = re.compile(r"(?:GPU )?(\d+)'s NvLink link (\d+) is currently down", re.IGNORECASE)
+_POWER_LIMIT: Final = re.compile(r"Detected (?:clocks event|clock throttling) due to power violation in GPU \d+\.?", re.IGNORECASE)
+"""Incident of a GPU that was at its power limit within the last minute, as every busy one is (DCGM 3.1 to 4.6, MonitorPower;
+NVIDIA/DCGM issue 285)."""
+_PAST_LINK_ERRORS: Final = re.compile(
+    r"Detected \d+ datalink layer (?:CRC|recovery|replay) error counter NvLink errors on GPU \d+'s NVLink \(should be 0\)\.?", re.IGNORECASE
+)
+"""Incident of a GPU before Blackwell whose link corrected one error since the driver was loaded. An incident of its own reports more than
+100 errors per second (DCGM 4.6, MonitorNVLinkErrorFields; aws/eks-node-monitoring-agent pull request 261: healthy H100 nodes)."""
 _REMEDIES: Final = re.compile(
     r"run a field diagnostic on the GPU|please consult the documentation for details of this XID|"
     r"check IMEX installation, configuration, domain and daemon status, and network connectivity|"
-    r"check the IMEX daemon[^.]*|check DCGM and system logs[^.]*|\bGPU\b",
+    r"check the IMEX daemon[^.]*|check DCGM and system logs[^.]*|Monitor the power conditions|This GPU can still perform workload|\bGPU\b",
     re.IGNORECASE,
 )
 _XID: Final = re.compile(r"Detected XID (\d+) for GPU \d+", re.IGNORECASE)
@@ -217,8 +225,8 @@ _NUMBERS_OF_LINKS: Final = frozenset({2, 4, 6, 12, 18})
 def faults_of(health: DcgmHealth, *, has_nvlink: bool) -> tuple[str, ...]:
     """Return the incidents that are faults of this node.
 
-    DCGM reports a missing IMEX daemon also where none belongs, the links of cards without a bridge as down, and XIDs of users' programs
-    (DCGM 4.4).
+    DCGM reports a missing IMEX daemon also where none belongs, the links of cards without a bridge as down, XIDs of users' programs
+    (DCGM 4.4), GPUs at their power limit, and errors that a link corrected at any time.
     """
     return tuple(text for text in health.incidents if not _is_by_design(text, has_nvlink))
 
@@ -232,7 +240,9 @@ def _is_by_design(text: str, has_nvlink: bool) -> bool:
         links.setdefault(gpu, set()).add(int(link))
     unbridged = all(found == set(range(len(found))) and len(found) in _NUMBERS_OF_LINKS for found in links.values())
     text = _XID.sub(lambda found: "" if severity_of(int(found[1])) in _HARMLESS else found[0], text)
-    rest = _IMEX_NOT_READY.sub("", _LINK_DOWN.sub("", text) if not has_nvlink and unbridged else text)
+    for harmless in (_IMEX_NOT_READY, _POWER_LIMIT, _PAST_LINK_ERRORS):
+        text = harmless.sub("", text)
+    rest = _LINK_DOWN.sub("", text) if not has_nvlink and unbridged else text
     return not re.search(r"[A-Za-z0-9]", _REMEDIES.sub("", rest))
 
 
