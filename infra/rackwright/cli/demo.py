@@ -1,4 +1,4 @@
-"""`rackwright demo STACK train|finetune|serve`: train, fine-tune or serve a small model on a running stack, and report what was measured."""
+"""`rackwright demo STACK train|finetune|serve`: train, fine-tune or serve a small model on a running stack, and report the result."""
 
 from __future__ import annotations
 

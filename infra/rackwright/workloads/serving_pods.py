@@ -1,4 +1,4 @@
-"""The model server of `rackwright demo STACK serve`: Deployment, Service, disruption budget, its program, and the pod that sends requests."""
+"""The model server of `rackwright demo STACK serve`: its objects, its program, and the pod that sends requests."""
 
 from __future__ import annotations
 

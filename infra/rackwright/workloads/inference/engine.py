@@ -94,7 +94,7 @@ class Engine:
             try:
                 texts = [(one.prompt + bytes(one.output))[-self.model.context :] for one in batch]
                 found = self.model.next_tokens(texts, [one.temperature for one in batch])
-            except Exception as error:  # noqa: BLE001 - whatever fails in a model must reach the clients of the batch
+            except Exception as error:  # Whatever fails in a model must reach the clients of the batch.
                 self._leave(batch, f"error: {error}")
                 continue
             for one, token in zip(batch, found, strict=True):

@@ -22,7 +22,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the options."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model-name", required=True, help="name of the model in requests and metrics")
-    parser.add_argument("--host", default="0.0.0.0", help="address to listen on")  # noqa: S104 - the pod's own network
+    parser.add_argument("--host", default="0.0.0.0", help="address to listen on")
     parser.add_argument("--port", type=int, default=8000, help="port to listen on; 0 takes a free one")
     parser.add_argument("--batch", type=int, default=BATCH, help="requests that are generated together")
     parser.add_argument("--queue", type=int, default=QUEUE, help="requests that may wait")
