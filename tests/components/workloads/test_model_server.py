@@ -157,7 +157,7 @@ def test_failed_step_ends_its_batch_only(start: Callable[..., Server]) -> None:
 
 def test_requests_share_batch_of_eight(start: Callable[..., Server]) -> None:
     server = start(seconds=0.05)
-    threads = [threading.Thread(target=send, args=(server.target(tokens=12), "ab", "")) for _ in range(12)]
+    threads = [threading.Thread(target=send, args=(server.target(tokens=12), "ab", ""), daemon=True) for _ in range(12)]
     for one in threads:
         one.start()
     wait_until(lambda: server.metric("vllm:num_requests_running") == 8 and server.metric("vllm:num_requests_waiting") == 4)
@@ -169,7 +169,7 @@ def test_requests_share_batch_of_eight(start: Callable[..., Server]) -> None:
 
 def test_full_queue_refuses_with_retry_after(start: Callable[..., Server]) -> None:
     server = start(seconds=0.05, queue=2)
-    threads = [threading.Thread(target=send, args=(server.target(tokens=100), "ab", "")) for _ in range(10)]
+    threads = [threading.Thread(target=send, args=(server.target(tokens=100), "ab", ""), daemon=True) for _ in range(10)]
     for one in threads:
         one.start()
     wait_until(lambda: server.metric("vllm:num_requests_waiting") == 2)
@@ -220,7 +220,7 @@ def test_sigterm_under_load_loses_no_request(start: Callable[..., Server]) -> No
         while not ends.is_set():
             outcomes.append(send(Target("127.0.0.1", ports[0], NAME, 8), "ab", ""))
 
-    clients = [threading.Thread(target=client) for _ in range(20)]
+    clients = [threading.Thread(target=client, daemon=True) for _ in range(20)]
     for one in clients:
         one.start()
     wait_until(lambda: len(outcomes) > 40)
@@ -244,7 +244,7 @@ def test_killed_server_loses_requests(start: Callable[..., Server]) -> None:
     """What the test above would count, if the server ended at once."""
     server = start(seconds=0.05)
     outcomes: list[Outcome] = []
-    threads = [threading.Thread(target=lambda: outcomes.append(send(server.target(tokens=60), "ab", ""))) for _ in range(10)]
+    threads = [threading.Thread(target=lambda: outcomes.append(send(server.target(tokens=60), "ab", "")), daemon=True) for _ in range(10)]
     for one in threads:
         one.start()
     wait_until(lambda: server.metric("vllm:num_requests_running") == 8)

@@ -110,7 +110,7 @@ def listed(api: Api, request: Mapping[str, Any]) -> list[Object]:
 def is_rolled_out(deployment: Object, servers: Sequence[Object]) -> bool:
     """Return whether all pods are of the newest revision, ready, and no other pod is left (kubectl rollout status, and its last step)."""
     wanted, status = deployment["spec"]["replicas"], deployment.get("status", {})
-    return (
+    return bool(
         status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
         and status.get("updatedReplicas", 0) == status.get("availableReplicas", 0) == status.get("replicas", 0) == wanted
         and len(servers) == wanted

@@ -104,6 +104,7 @@ class Engine:
         """Fill the batch from the queue; wait while there is nothing to compute. Return False when the engine is closed."""
         with self._changed:
             self._drop_cancelled()
+            self._count()
             while not self._waiting and not self._running and not self._is_closed:
                 self._changed.wait()
             while self._waiting and len(self._running) < self._batch:

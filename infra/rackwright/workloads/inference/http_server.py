@@ -82,7 +82,7 @@ class ModelServer(ThreadingHTTPServer):
         self.shutdown()
         # Connections that were established in the meantime are in the backlog; to close it would reset them.
         while select.select([self.socket], [], [], 0)[0]:
-            self._handle_request_noblock()
+            self.handle_request()
         while self._open and time.monotonic() - begun < how.most:
             time.sleep(0.05)
         self.server_close()
