@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,13 @@ from rackwright.report.schemas import schema_errors
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB"
 FOLDER = "/mnt/sharedfs/kubernetes/research/training/train-20261128T120000Z-abcd"
 CHECKPOINTS = ["step-00000120", "step-00000096", "step-00000072"]
+
+
+@cache
+def inventory_text(stack: str) -> str:
+    """Return the inventory of a committed stack, as `up` writes it."""
+    plan = load_plan(stack, lambda _finding: None)
+    return yaml.safe_dump(inventory(plan, {node.name: Host(node.name, node.address, KEY, "1") for node in plan.nodes}))
 
 
 class Cluster:
@@ -88,6 +97,7 @@ class Cluster:
         """Return the state, ten seconds later."""
         if self.stage and self.stage == self.interrupts:
             raise KeyboardInterrupt
+        time.sleep(0.002)  # A stage holds for a time.
         self.now += 10
         waiting = max(0, self.clients // self.replicas - 8)
         facts = {"device": "CPU", "torch": "2.6.0", "blas": "openblas", "checkpoint": self.checkpoint}
@@ -113,11 +123,8 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """Return a stack like lab-k8s-train that is up and has trained."""
     monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path))
     monkeypatch.setenv("RACKWRIGHT_SLOWNESS", "1")
-    for stack in ("lab-k8s-train", "lab-train"):
-        plan = load_plan(stack, lambda _finding: None)
-        handed = inventory(plan, {node.name: Host(node.name, node.address, KEY, "1") for node in plan.nodes})
-        paths.prepare(stack)
-        paths.inventory(stack).write_text(yaml.safe_dump(handed))
+    paths.prepare("lab-k8s-train")
+    paths.inventory("lab-k8s-train").write_text(inventory_text("lab-k8s-train"))
     trained = paths.demos("lab-k8s-train") / "train-20261128T120000Z-abcd.json"
     trained.parent.mkdir(mode=0o700)
     trained.write_text(json.dumps({"schema": "rackwright.demo/1", "folder": FOLDER}))
@@ -232,6 +239,9 @@ def test_stack_without_model_names_train(cluster: Cluster) -> None:
 
 
 def test_slurm_is_refused(cluster: Cluster) -> None:
+    paths.prepare("lab-train")
+    paths.inventory("lab-train").write_text(inventory_text("lab-train"))
+
     async def ignore(_text: str) -> None:
         """Show nothing."""
 
