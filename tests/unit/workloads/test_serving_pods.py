@@ -35,7 +35,9 @@ def test_grace_period_outlasts_drain() -> None:
 def test_service_and_budget_select_servers_only() -> None:
     labels = OBJECTS["Deployment"]["spec"]["template"]["metadata"]["labels"]
     assert OBJECTS["Service"]["spec"]["selector"] == OBJECTS["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"] == labels
-    assert OBJECTS["Pod"]["metadata"]["labels"][ROLE] != labels[ROLE] and OBJECTS["Pod"]["metadata"]["labels"][RUN] == labels[RUN] == JOB.name
+    assert (
+        OBJECTS["Pod"]["metadata"]["labels"][ROLE] != labels[ROLE] and OBJECTS["Pod"]["metadata"]["labels"][RUN] == labels[RUN] == JOB.name
+    )
 
 
 def test_program_is_mounted_with_its_folders() -> None:
