@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import signal
@@ -238,6 +239,18 @@ def test_sigterm_under_load_loses_no_request(start: Callable[..., Server]) -> No
         one.join()
     assert [one.lost for one in outcomes if one.lost] == []
     assert {one.fingerprint for one in outcomes} == {"old", "new"} and all(one.tokens == 8 for one in outcomes)
+
+
+def test_probes_do_not_delay_end(start: Callable[..., Server]) -> None:
+    """A kubelet probes a container until it has ended."""
+    server = start()
+    begun = time.monotonic()
+    server.process.send_signal(signal.SIGTERM)
+    while server.process.poll() is None:
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            server.ask("/health")
+        time.sleep(0.1)
+    assert time.monotonic() - begun < 15, "the longest drain of this server is 20 s"
 
 
 def test_killed_server_loses_requests(start: Callable[..., Server]) -> None:

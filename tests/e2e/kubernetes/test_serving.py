@@ -1,4 +1,4 @@
-"""`rackwright demo STACK serve` in a lab: the model that `train` left, scaled up, updated and scaled down under load without a lost request."""
+"""`rackwright demo STACK serve` in a lab: what `train` left, scaled up, updated and scaled down under load without a lost request."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Drain:
     least: float = 8.0
     """Seconds during which it accepts connections in any case: the removal of an endpoint reaches kube-proxy on each node in that time."""
     quiet: float = 2.0
-    """Seconds without a new connection after which it stops to accept."""
+    """Seconds without a request for tokens after which it stops to accept."""
     most: float = 60.0
     """Seconds after which it ends with requests in progress."""
 
@@ -52,15 +52,18 @@ class ModelServer(ThreadingHTTPServer):
         self.engine, self.model_name, self.fingerprint = engine, model_name, fingerprint
         self.created = int(time.time())
         self.is_draining = False
-        self._open, self._accepted, self._lock = 0, time.monotonic(), threading.Lock()
+        self._open, self._arrived, self._lock = 0, time.monotonic(), threading.Lock()
 
     def get_request(self) -> tuple[socket.socket, Any]:
         """Accept a connection."""
         found = super().get_request()
         with self._lock:
             self._open += 1
-            self._accepted = time.monotonic()
         return found
+
+    def note_arrival(self) -> None:
+        """Remember when the last request for tokens arrived. Probes do not count: a kubelet sends them until the container has ended."""
+        self._arrived = time.monotonic()
 
     def shutdown_request(self, request: Any) -> None:
         """End a connection."""
@@ -76,7 +79,7 @@ class ModelServer(ThreadingHTTPServer):
         self.is_draining = True
         begun = time.monotonic()
         while (now := time.monotonic()) - begun < how.most:
-            if now - begun >= how.least and now - self._accepted >= how.quiet:
+            if now - begun >= how.least and now - self._arrived >= how.quiet:
                 break
             time.sleep(0.05)
         self.shutdown()
@@ -115,6 +118,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Generate."""
+        self.server.note_arrival()
         try:
             if self.path.partition("?")[0] != "/v1/completions":
                 raise api.BadRequestError(f"{self.path}: there is no such path", status=404, kind="not_found_error")
