@@ -127,6 +127,13 @@ def test_service_has_one_replica_per_node() -> None:
     assert deployment["template"]["spec"]["priorityClassName"] in {wanted["metadata"]["name"] for wanted in render(lab(), "priorities")}
 
 
+def test_queue_autoscaler_replaces_one_by_cpu() -> None:
+    by_cpu, by_queue = one(rack(), "vllm", "HorizontalPodAutoscaler"), one(rack(), "vllm-autoscaler", "HorizontalPodAutoscaler")
+    assert by_queue["metadata"] == by_cpu["metadata"] and by_queue["spec"]["scaleTargetRef"] == by_cpu["spec"]["scaleTargetRef"]
+    (metric,) = by_queue["spec"]["metrics"]
+    assert metric["pods"] == {"metric": {"name": "vllm:num_requests_waiting"}, "target": {"type": "AverageValue", "averageValue": "4"}}
+
+
 def test_service_addresses_do_not_overlap() -> None:
     assert one(lab(), "metallb", "IPAddressPool")["spec"]["addresses"] == ["10.80.0.12-10.80.0.15"]
     assert min(node.address for node in lab().nodes) == "10.80.0.16"

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 FOLDER: Final = "demos"
 """In the stack's folder."""
-SCHEMAS: Final[Mapping[str, str]] = {"train": "rackwright.demo/1", "finetune": "rackwright.finetune/1"}
+SCHEMAS: Final[Mapping[str, str]] = {"train": "rackwright.demo/1", "finetune": "rackwright.finetune/1", "serve": "rackwright.serve/1"}
 """Contract of the records of each kind."""
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from rackwright.report.document import Report
 from rackwright.report.humanize import headline
 from rackwright.report.result import Result
+from rackwright.report.serving_html import serving_section
 from rackwright.report.training_html import STYLE as TRAINING_STYLE
 from rackwright.report.training_html import training_section
 from rackwright.report.unreachable import unreachable_nodes
@@ -50,6 +51,7 @@ def as_html(report: Report, fabric: str = "", demos: Mapping[str, Mapping[str, A
             *_subjects(report),
             *_not_run(report),
             *training_section(demos or {}),
+            *serving_section(demos or {}),
             *_fabric(fabric),
             "</body></html>\n",
         ]

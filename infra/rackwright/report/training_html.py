@@ -46,17 +46,17 @@ def training_section(records: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def _trained(record: Mapping[str, Any]) -> Iterator[str]:
-    yield _head(record)
+    yield head(record)
     if record["loss"]:
         yield curve(record["loss"], [(one["step"], one["resumed_from"]) for one in record["failures"]])
-    yield _pairs(_figures(record))
-    yield _table(("attempt", "job", "outcome", "resumed from"), [_attempt(one) for one in record["attempts"]])
+    yield pairs(_figures(record))
+    yield table_of(("attempt", "job", "outcome", "resumed from"), [_attempt(one) for one in record["attempts"]])
     if record["failures"]:
         heads = ("interrupted after", "cause", "restarted by", "steps lost", "seconds lost")
-        yield _table(heads, [_failure(one, record["injected"]) for one in record["failures"]])
+        yield table_of(heads, [_failure(one, record["injected"]) for one in record["failures"]])
 
 
-def _head(record: Mapping[str, Any]) -> str:
+def head(record: Mapping[str, Any]) -> str:
     """Return the verdict, and to what the figures apply: simulated hardware and CPUs are named first."""
     verdict = record["verdict"]
     simulated = [text.removeprefix(_SIMULATED) for text in record["evidence"] if text.startswith(_SIMULATED)]
@@ -101,8 +101,8 @@ def _cause(fault: Mapping[str, Any]) -> str:
 
 def _tuned(record: Mapping[str, Any]) -> Iterator[str]:
     yield "<h3>Fine-tuning (LoRA)</h3>"
-    yield _head(record)
-    yield _pairs(tuned_figures(record))
+    yield head(record)
+    yield pairs(tuned_figures(record))
 
 
 def tuned_figures(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -158,11 +158,11 @@ def _reference() -> Iterator[str]:
     yield f"<table>{body}</table></details>"
 
 
-def _pairs(rows: Iterator[tuple[str, str]]) -> str:
+def pairs(rows: Iterator[tuple[str, str]]) -> str:
     return "<table>" + "".join(f"<tr><td>{escape(name)}</td><td>{escape(value)}</td></tr>" for name, value in rows) + "</table>"
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table_of(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     head = "".join(f"<th>{escape(name)}</th>" for name in heads)
     body = "".join("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<div class=wide><table><tr>{head}</tr>{body}</table></div>"

@@ -33,6 +33,11 @@ WORKLOADS: Final[dict[str, Workload]] = {
     "pytorchjob": Workload("A distributed PyTorch job, as a PyTorchJob of Kubeflow 1 (legacy)", ("training-operator",), batch.pytorchjob),
     "queues": Workload("Kueue queues: one for each namespace, with GPU borrowing", ("kueue",), queues.queues),
     "vllm": Workload("A model served by vLLM, with a Service and an autoscaler", ("vllm", "metrics-server"), serving.vllm),
+    "vllm-autoscaler": Workload(
+        "An autoscaler of that server by waiting requests, instead of the one by CPU; needs an adapter of custom metrics",
+        ("vllm",),
+        serving.queue_autoscaler,
+    ),
     "metallb": Workload("Load balancer addresses for Services on the cluster's network", ("metallb",), network.metallb),
     "rdma-plugin": Workload("Shared HCAs for pods", ("rdma-plugin",), network.rdma_plugin),
     "network-operator": Workload(

@@ -13,6 +13,8 @@ _NAME: Final = "vllm"
 _PORT: Final = 8000
 """Port of the API: the default of `vllm serve` (--port)."""
 _MODEL: Final = "/workspace/shared/models/model"
+_WAITING: Final = 4
+"""Waiting requests of a replica to scale to, as in `rackwright demo STACK serve`."""
 _LABELS: Final = {"app.kubernetes.io/name": _NAME}
 
 
@@ -67,6 +69,17 @@ def _autoscaler(site: Site) -> Object:
             "behavior": {"scaleDown": {"stabilizationWindowSeconds": 600}},
         },
     }
+
+
+def queue_autoscaler(site: Site) -> list[Object]:
+    """Return an autoscaler by waiting requests, for a cluster with an adapter of custom metrics (prometheus-adapter) and a Prometheus.
+
+    It replaces the one by CPU: two autoscalers of one Deployment work against each other.
+    """
+    target = {"type": "AverageValue", "averageValue": str(_WAITING)}
+    scaler = _autoscaler(site)
+    scaler["spec"]["metrics"] = [{"type": "Pods", "pods": {"metric": {"name": "vllm:num_requests_waiting"}, "target": target}}]
+    return [scaler]
 
 
 def _budget(site: Site) -> Object:

@@ -1,11 +1,12 @@
-"""A training run as text: verdict, loss, speed, time, attempts."""
+"""A demo run as text: verdict, figures, and what they apply to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from rackwright.cli.render.table import table
+from rackwright.report.serving_html import stage_rows
 from rackwright.report.training_html import tuned_figures
 
 _ROWS: Final = 10
@@ -27,6 +28,21 @@ def finetuning_text(document: Mapping[str, Any]) -> str:
     if document["loss"]:
         parts += [table(("step", "loss on new text"), [(one["step"], f"{one['loss']:.4f}") for one in _curve(document["loss"])]), ""]
     return "\n".join([*parts, table(("result", "value"), figures)])
+
+
+def serving_text(document: Mapping[str, Any]) -> str:
+    """Return the result of a serving run."""
+    verdict, settings, totals = document["verdict"], document["settings"], document["totals"]
+    parts = [f"{verdict['result']}: {verdict['reason']}"]
+    parts += [f"error: {document['error']}"] if document["error"] else []
+    parts += [f"evidence: {'; '.join(document['evidence']) or 'none'}", f"folder: {document['folder']}"]
+    parts += [f"clients: {settings['retry']}", f"autoscaler: {settings['autoscaler']}"]
+    parts += [", ".join(f"{name} {totals[name]}" for name in ("sent", "completed", "refused", "lost")), ""]
+    parts += [table(*stage_rows(document["stages"])), ""]
+    scalings = [(f"{one['at']:.0f} s", one["stage"], one["from"], one["to"], sum(one["waiting"])) for one in document["scalings"]]
+    parts += [table(("after", "stage", "replicas", "to", "waiting requests"), scalings)]
+    parts += [f"lost in {one['stage']}: {one['lost']}" for one in document["lost"]]
+    return "\n".join(parts)
 
 
 def _lines(document: Mapping[str, Any]) -> Iterator[str]:
@@ -69,3 +85,7 @@ def _figures(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         lost = "unknown" if one["seconds"] is None else f"{one['seconds']:.1f} s"
         yield f"failure after step {one['step']}", f"{lost}, {one['steps_lost']} steps; restarted by {one['restarted_by']}"
     yield "goodput", f"{document['goodput']:.1%}"
+
+
+TEXTS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {"train": text, "finetune": finetuning_text, "serve": serving_text}
+"""How the result of each kind is printed."""

@@ -61,6 +61,8 @@ class Following:
     error: str = ""
     left: str = ""
     """After an interruption: why jobs may still run. Empty if none is left."""
+    program: str = ""
+    """Program that answers requests on the submitting node; default: that of training."""
 
     async def ask(self, action: str, **more: Any) -> dict[str, Any]:
         """Return the answer of the submitting node. Raises RackwrightError if there is none."""
@@ -68,7 +70,9 @@ class Following:
         request |= {"namespace": self.site.pods.namespace} if self.site.pods else {}
         name, sudo = self.site.submit_host, self.running.inventory.needs_sudo(self.site.submit_host)
         limit = _ANSWER * await asyncio.to_thread(slowness)
-        return await remote_exec.run_as_user(self.running.name, self.site.program, request, name, self.site.user, sudo=sudo, limit=limit)
+        return await remote_exec.run_as_user(
+            self.running.name, self.program or self.site.program, request, name, self.site.user, sudo=sudo, limit=limit
+        )
 
     @property
     def unit(self) -> str:
