@@ -26,7 +26,7 @@ OPTIONAL_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "monitoring_node": (),
     "monitoring_server": (),
     "nvlink_domain": (),
-    "actions_runner": (),
+    "role_runner": (),
 }
 """Groups that an inventory has only if the stack file declares their subject (rackwright.plan.monitoring), or if it is of this release."""
 

@@ -46,7 +46,7 @@ def remove(stack: str, token_file: Path | None, on_progress: Progress) -> tuple[
 
 
 def _run(stack: str, action: str, token_file: Path | None, on_progress: Progress) -> tuple[str, ...]:
-    nodes = RunningStack.of(stack).inventory.members("actions_runner")
+    nodes = RunningStack.of(stack).inventory.members("role_runner")
     if not nodes:
         raise InputError("has no runner", path=f"stack {stack}", hint="declare `runner` and a group with the role runner in its stack file")
     with _in_memory(read_token(token_file, os.environ, action)) as file:

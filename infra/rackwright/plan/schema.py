@@ -290,7 +290,7 @@ class PlannedPytorch(ConfigModel):
 
 
 class PlannedRunner(ConfigModel):
-    """GitHub Actions runner of the nodes in the group `actions_runner`."""
+    """GitHub Actions runner of the nodes in the group `role_runner`."""
 
     url: str
     labels: tuple[str, ...]

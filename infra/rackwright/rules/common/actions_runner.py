@@ -11,6 +11,7 @@ from rackwright.catalog.runner_releases import OLDEST, newest, runner_digests
 from rackwright.model.finding import Severity
 from rackwright.model.groups import Role
 from rackwright.model.node.actions_runner import ActionsRunner, Visibility
+from rackwright.model.node.containers import ContainerRuntime
 from rackwright.rules.registry import RuleContext, Violation, rule
 
 _EXAMPLE: Final = "use https://github.com/OWNER/REPOSITORY, or https://github.com/ORGANIZATION"
@@ -110,6 +111,19 @@ def runner_group(case: RuleContext) -> Iterator[Violation]:
     runner = case.cluster.runner
     if runner is not None and runner.group is not None and len(_names(runner)) == 2 and _names(runner)[0] != "enterprises":
         yield Violation("runner.group", "the runner belongs to a repository, which has no groups", "remove it, or use the organization's URL")
+
+
+@rule("runner-without-scheduler")
+def runner_without_scheduler(case: RuleContext) -> Iterator[Violation]:
+    """pyxis is built for Slurm, and monitoring's server is a controller; a stack of runners has neither."""
+    if not case.is_runner:
+        return
+    if case.cluster.software is not None and ContainerRuntime.ENROOT in case.cluster.software.containers:
+        yield Violation("software.containers", "enroot comes with pyxis, a plugin of Slurm, which a runner has not", "use podman or apptainer")
+    if case.kubernetes is not None:
+        yield Violation("scheduler.kind", "a stack of runners has no scheduler", "remove `scheduler`")
+    if case.cluster.monitoring is not None:
+        yield Violation("monitoring", "needs a controller, which a stack of runners has not", "remove `monitoring`")
 
 
 @rule("runner-visibility", Severity.WARNING)

@@ -43,7 +43,7 @@ def parse_registration(text: str) -> Registration | None:
 
 REGISTRATION = Probe(
     "runner-registration",
-    on="actions_runner",
+    on="role_runner",
     command=f"if [ -e {FOLDER}/.runner ]; then cat {FOLDER}/.runner; else echo '{NONE}'; fi",
     parse=parse_registration,
 )
@@ -68,7 +68,7 @@ def parse_visible_gpus(text: str) -> int:
 
 VISIBLE_GPUS = Probe(
     "runner-gpus",
-    on="actions_runner",
+    on="role_runner",
     command=f"runuser -u {USER} -- nvidia-smi -L",
     parse=parse_visible_gpus,
     planned_timeout=gpu_tool_seconds,

@@ -148,7 +148,7 @@ def units_of(context: ProbeContext) -> list[str]:
         "kubernetes": (CONTAINERD, KUBELET),
         "monitoring_server": (PROMETHEUS, ALERTMANAGER),
         "monitoring_node": (NODE_EXPORTER,),
-        "actions_runner": (ACTIONS_RUNNER,),
+        "role_runner": (ACTIONS_RUNNER,),
     }
     if (context.declared.cluster.get("scheduler") or {}).get("virtual_address"):
         by_group["kube_control_plane"] = (KEEPALIVED,)
