@@ -77,7 +77,9 @@ class Machine:
             "actions_runner_folder": str(self.runner),
         }
 
-    def play(self, tasks: list[dict[str, Any]] = TASKS, *, token: str = TOKEN, check: bool = False, **change: Any) -> ansible.PlaybookResult:
+    def play(
+        self, tasks: list[dict[str, Any]] = TASKS, *, token: str = TOKEN, check: bool = False, **change: Any
+    ) -> ansible.PlaybookResult:
         """Run tasks of the role as `rackwright runner` runs its playbook, with the token in memory."""
         playbook = [{"name": "Register", "hosts": "all", "gather_facts": False, "vars": {**self.variables, **change}, "tasks": tasks}]
         (self.folder / "play.yml").write_text(yaml.safe_dump(playbook))

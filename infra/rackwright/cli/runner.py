@@ -24,14 +24,16 @@ def runner(
     token_file: Annotated[
         Path | None,
         typer.Option(
-            "--token-file", metavar="FILE", help="File of mode 0600 with the token. Default: the environment variable RACKWRIGHT_RUNNER_TOKEN."
+            "--token-file",
+            metavar="FILE",
+            help="File of mode 0600 with the token. Default: the environment variable RACKWRIGHT_RUNNER_TOKEN.",
         ),
     ] = None,
 ) -> None:
     """Register the stack's runners at GitHub with a registration token, or remove them with a removal token.
 
-    `rackwright up` installs the runners and never needs a token. `register` also applies changed labels, group or name. `remove` deletes the
-    runners' registrations, services and files, and leaves drivers and packages installed.
+    `rackwright up` installs the runners and never needs a token. `register` also applies changed labels, group or name. `remove` deletes
+    the runners' registrations, services and files, and leaves drivers and packages installed.
 
     Exit codes: 0 done, 1 failed, 2 invalid input, 3 a node is not reachable.
     """
@@ -42,4 +44,6 @@ def runner(
         typer.echo(f"stack {stack}: registered {', '.join(nodes)}\n  run `rackwright verify {stack}` to check them")
         return
     nodes = operations.remove(stack, token_file, show_progress)
-    typer.echo(f"stack {stack}: removed the runners of {', '.join(nodes)}\n  remove `runner` from the stack file, or run `rackwright down {stack}`")
+    typer.echo(
+        f"stack {stack}: removed the runners of {', '.join(nodes)}\n  remove `runner` from the stack file, or run `rackwright down {stack}`"
+    )

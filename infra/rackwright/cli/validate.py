@@ -18,7 +18,8 @@ _COULD_NOT_TELL = 3
 
 def validate(
     stack: Annotated[
-        str | None, typer.Argument(help="Stack name or path of a stack file. Default: the whole project, which is what `make validate` runs.")
+        str | None,
+        typer.Argument(help="Stack name or path of a stack file. Default: the whole project, which is what `make validate` runs."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help='Print {"findings": […], "ok": bool}.')] = False,
     online: Annotated[

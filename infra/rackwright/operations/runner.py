@@ -96,13 +96,25 @@ def _in_memory(token: str) -> Iterator[str]:
 
 async def _play(stack: str, nodes: tuple[str, ...], playbook: str, token: str, on_progress: Progress) -> None:
     """Run the playbook while holding the stack's lock."""
-    await StackLock(stack).hold()
+    lock = StackLock(stack)
+    await lock.hold()
+    try:
+        applied = await _play_locked(stack, nodes, playbook, token, on_progress)
+    finally:
+        lock.release()
+    if applied.reasons:
+        raise RackwrightError("\n".join(applied.reasons))
+
+
+async def _play_locked(
+    stack: str, nodes: tuple[str, ...], playbook: str, token: str, on_progress: Progress
+) -> ansible.PlaybookResult:
     lost = await ssh_connections.connect_all(stack, nodes, within=_CONNECT_TIMEOUT)
     if lost:
         causes = "\n".join(f"{name}: {reason}" for name, reason in lost.items())
         hint = f"check the machine; `rackwright verify {stack}` reports its state"
         raise UndeterminedError(f"aborted before any change: a runner's node is not reachable\n{causes}", hint=hint)
-    applied = await ansible.play(
+    return await ansible.play(
         layout.product_root(),
         playbook,
         inventory=paths.inventory(stack),
@@ -110,5 +122,3 @@ async def _play(stack: str, nodes: tuple[str, ...], playbook: str, token: str, o
         limit=nodes,
         on_progress=on_progress,
     )
-    if applied.reasons:
-        raise RackwrightError("\n".join(applied.reasons))

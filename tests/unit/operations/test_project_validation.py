@@ -18,7 +18,14 @@ from rackwright.operations import new_project, project_validation
 from rackwright.operations.project_validation import ValidationStep, validate_project
 from rackwright.yaml_loader import load_yaml
 
-PLAYBOOK = "---\n- name: Archive\n  hosts: all\n  gather_facts: false\n  tasks:\n    - name: Say it\n      ansible.builtin.debug: {msg: archived}\n"
+PLAYBOOK = """---
+- name: Archive
+  hosts: all
+  gather_facts: false
+  tasks:
+    - name: Say it
+      ansible.builtin.debug: {msg: archived}
+"""
 
 
 @pytest.fixture

@@ -121,7 +121,7 @@ def test_unreachable_node_stops_before_playbook(playbook: Playbook) -> None:
 
 def test_failed_playbook_is_reported(playbook: Playbook) -> None:
     playbook.result = ansible.PlaybookResult(status=2, message="config.sh ended with status 1")
-    with pytest.raises(RackwrightError, match="config.sh ended with status 1"):
+    with pytest.raises(RackwrightError, match=r"config\.sh ended with status 1"):
         operations.register("runner-gpu", None, ignore_progress)
 
 

@@ -51,7 +51,10 @@ class ActionsRunner(ConfigModel):
         default=("gpu",), description="Labels for `runs-on`, in addition to self-hosted, Linux and X64 or ARM64, which GitHub adds."
     )
     group: Annotated[str | None, UpdatePolicy.RUN] = Field(
-        default=None, min_length=1, max_length=100, description="Runner group of an organization or enterprise. Default: GitHub's default group."
+        default=None,
+        min_length=1,
+        max_length=100,
+        description="Runner group of an organization or enterprise. Default: GitHub's default group.",
     )
     ephemeral: Annotated[bool, UpdatePolicy.RUN] = Field(
         default=False, description="Whether GitHub removes the runner after one job. The next job needs another registration."

@@ -110,7 +110,9 @@ def runner_group(case: RuleContext) -> Iterator[Violation]:
     """A repository has one group; config.sh ends with an error for any other name."""
     runner = case.cluster.runner
     if runner is not None and runner.group is not None and len(_names(runner)) == 2 and _names(runner)[0] != "enterprises":
-        yield Violation("runner.group", "the runner belongs to a repository, which has no groups", "remove it, or use the organization's URL")
+        yield Violation(
+            "runner.group", "the runner belongs to a repository, which has no groups", "remove it, or use the organization's URL"
+        )
 
 
 @rule("runner-without-scheduler")
@@ -119,7 +121,9 @@ def runner_without_scheduler(case: RuleContext) -> Iterator[Violation]:
     if not case.is_runner:
         return
     if case.cluster.software is not None and ContainerRuntime.ENROOT in case.cluster.software.containers:
-        yield Violation("software.containers", "enroot comes with pyxis, a plugin of Slurm, which a runner has not", "use podman or apptainer")
+        yield Violation(
+            "software.containers", "enroot comes with pyxis, a plugin of Slurm, which a runner has not", "use podman or apptainer"
+        )
     if case.kubernetes is not None:
         yield Violation("scheduler.kind", "a stack of runners has no scheduler", "remove `scheduler`")
     if case.cluster.monitoring is not None:

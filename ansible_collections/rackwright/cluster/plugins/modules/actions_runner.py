@@ -168,7 +168,9 @@ def is_registered(runner: Runner, wanted: dict[str, Any]) -> bool:
         return False
     url = str(found.get("gitHubUrl") or found.get("serverUrl") or "").rstrip("/")
     if url != wanted["url"].rstrip("/"):
-        raise RunnerError(f"the runner is registered with {url or 'an unknown address'} - remove it there with `rackwright runner STACK remove` first")
+        raise RunnerError(
+            f"the runner is registered with {url or 'an unknown address'} - remove it there with `rackwright runner STACK remove` first"
+        )
     return found.get("agentName") == wanted["name"] and runner.requested == wanted
 
 
