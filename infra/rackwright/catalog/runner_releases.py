@@ -15,10 +15,7 @@ OLDEST: Final = "2.329.0"
 @cache
 def runner_digests() -> Mapping[str, Mapping[str, str]]:
     """Return the SHA-256 digests by version and processor architecture, the oldest version first."""
-    digests: dict[str, dict[str, str]] = {}
-    for row in catalog.rows("runner_releases"):
-        digests.setdefault(row["version"], {})[row["architecture"]] = row["sha256"]
-    return digests
+    return {row["version"]: {key: row[key] for key in ("x86_64", "arm64")} for row in catalog.rows("runner_releases")}
 
 
 def newest() -> str:

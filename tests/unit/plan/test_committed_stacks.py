@@ -133,7 +133,7 @@ def test_partitions_hold_nodes_of_the_scheduler_and_one_is_the_default(stack: st
         return
     nodes = {node.name for node in scheduler.nodes}
     assert all(set(partition.nodes) <= nodes and partition.nodes for partition in scheduler.partitions)
-    assert [partition.default for partition in scheduler.partitions].count(True) == 1
+    assert [partition.default for partition in scheduler.partitions].count(True) == bool(nodes)  # Runners of CI have no scheduler.
 
 
 @of_each_stack

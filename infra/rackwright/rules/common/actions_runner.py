@@ -117,7 +117,7 @@ def runner_group(case: RuleContext) -> Iterator[Violation]:
 
 @rule("runner-without-scheduler")
 def runner_without_scheduler(case: RuleContext) -> Iterator[Violation]:
-    """pyxis is built for Slurm, and monitoring's server is a controller; a stack of runners has neither."""
+    """pyxis is built for Slurm, and the control plane of Kubernetes has no node; a stack of runners has neither."""
     if not case.is_runner:
         return
     if case.cluster.software is not None and ContainerRuntime.ENROOT in case.cluster.software.containers:
@@ -126,8 +126,6 @@ def runner_without_scheduler(case: RuleContext) -> Iterator[Violation]:
         )
     if case.kubernetes is not None:
         yield Violation("scheduler.kind", "a stack of runners has no scheduler", "remove `scheduler`")
-    if case.cluster.monitoring is not None:
-        yield Violation("monitoring", "needs a controller, which a stack of runners has not", "remove `monitoring`")
 
 
 @rule("runner-visibility", Severity.WARNING)

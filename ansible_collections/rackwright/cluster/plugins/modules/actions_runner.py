@@ -199,10 +199,7 @@ def main() -> None:
     changed, error = False, ""
     # no_log hides the result of the task, and would hide the error as well: the role reports it in a task of its own.
     try:
-        if params["state"] == "registered":
-            changed = not is_registered(runner, wanted)
-        else:
-            changed = bool(runner.settings)
+        changed = not is_registered(runner, wanted) if params["state"] == "registered" else bool(runner.settings)
         if changed and not module.check_mode:
             runner.register(wanted) if params["state"] == "registered" else runner.unregister()
     except (RunnerError, OSError, KeyError) as failure:
