@@ -106,9 +106,7 @@ async def _play(stack: str, nodes: tuple[str, ...], playbook: str, token: str, o
         raise RackwrightError("\n".join(applied.reasons))
 
 
-async def _play_locked(
-    stack: str, nodes: tuple[str, ...], playbook: str, token: str, on_progress: Progress
-) -> ansible.PlaybookResult:
+async def _play_locked(stack: str, nodes: tuple[str, ...], playbook: str, token: str, on_progress: Progress) -> ansible.PlaybookResult:
     lost = await ssh_connections.connect_all(stack, nodes, within=_CONNECT_TIMEOUT)
     if lost:
         causes = "\n".join(f"{name}: {reason}" for name, reason in lost.items())

@@ -110,7 +110,7 @@ class Runner:
         environment = {"PATH": PATH, "LANG": "C.UTF-8", "HOME": account.pw_dir, "USER": self.user, "LOGNAME": self.user}
         if needs_token:
             environment["ACTIONS_RUNNER_INPUT_TOKEN"] = self.token
-        become = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []} if os.geteuid() == 0 else {}
+        become: dict[str, Any] = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []} if os.geteuid() == 0 else {}
         try:
             done = subprocess.run(
                 ["./config.sh", *arguments],
