@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import hashlib
 import json
 import os
 import subprocess
@@ -46,8 +47,10 @@ while [ $# -gt 0 ]; do case $1 in --name) name=$2;; --url) url=$2;; esac; shift;
 printf '\\357\\273\\277{"agentName": "%s", "gitHubUrl": "%s"}' "$name" "$url" > .runner
 """
 TASKS = load_yaml((layout.product_root() / layout.ROLES / "actions_runner/tasks/register.yml").read_text())[:2]
+INSTALLATION = load_yaml((layout.product_root() / layout.ROLES / "actions_runner/tasks/install.yml").read_text())[4:]
 REMOVAL = load_yaml((layout.product_root() / layout.ROLES / "actions_runner/tasks/remove.yml").read_text())[1:3]
-"""The tasks of the role that need the token, without those that change the system of this machine."""
+"""The tasks of the role that need the token or the archive, without those that change the system of this machine."""
+OF_ROLE = load_yaml((layout.product_root() / layout.ROLES / "actions_runner/vars/main.yml").read_text())
 
 
 class Machine:
@@ -180,6 +183,58 @@ def test_removal_needs_registration_and_token(machine: Machine) -> None:
     assert len(machine.play(REMOVAL).changed) == 1
     assert machine.calls[1] == ["remove"] and not (machine.runner / ".runner").exists()
     assert f"ACTIONS_RUNNER_INPUT_TOKEN={TOKEN}" in (machine.runner / "environment").read_text()
+
+
+@pytest.fixture
+def mirror(machine: Machine) -> Machine:
+    """Return a machine without a runner, and a mirror with the archive of one release."""
+    release = machine.folder / "releases" / "v2.337.0"
+    release.mkdir(parents=True)
+    archive = (machine.folder / "actions-runner-linux-x64-2.337.0.tar.gz").rename(release / "actions-runner-linux-x64-2.337.0.tar.gz")
+    (machine.runner / "config.sh").unlink()
+    (machine.folder / "cache").mkdir()
+    machine.variables |= OF_ROLE | {
+        "actions_runner_node": {"os": "debian-13", "architecture": "x86_64"},
+        "actions_runner_releases": f"file://{machine.folder}/releases",
+        "actions_runner_version": "2.337.0",
+        "actions_runner_sha256": {"x86_64": hashlib.sha256(archive.read_bytes()).hexdigest()},
+        "_actions_runner_cache": str(machine.folder / "cache"),
+    }
+    return machine
+
+
+def installed(machine: Machine, *, check: bool = False, **change: Any) -> tuple[list[str], list[str]]:
+    """Return the changed tasks of an installation, and why it failed."""
+    done = machine.play(INSTALLATION, check=check, **change)
+    return [result.task for result in done.changed], done.reasons
+
+
+def test_release_is_installed_once(mirror: Machine) -> None:
+    assert installed(mirror, check=True) == (["Download the runner"], [])
+    assert list(mirror.runner.iterdir()) == []
+    assert installed(mirror) == (["Download the runner", "Unpack the runner"], [])
+    assert (mirror.runner / "config.sh").stat().st_mode & 0o777 == 0o755
+    assert installed(mirror) == installed(mirror, check=True) == ([], [])
+
+
+def test_runner_that_updated_itself_is_not_set_back(mirror: Machine) -> None:
+    installed(mirror)
+    assert installed(mirror, actions_runner_version="2.336.0") == ([], [])
+
+
+def test_pinned_release_is_installed_over_another(mirror: Machine) -> None:
+    installed(mirror)
+    (mirror.runner / "config.sh").write_text("older")
+    pinned = {"actions_runner_auto_update": False}
+    assert installed(mirror, **pinned) == (["Unpack the runner", "Record the installed release"], [])
+    assert (mirror.runner / "config.sh").read_text() == CONFIG
+    assert installed(mirror, **pinned) == installed(mirror, check=True, **pinned) == ([], [])
+
+
+def test_archive_with_another_digest_is_not_unpacked(mirror: Machine) -> None:
+    changed, (reason,) = installed(mirror, actions_runner_sha256={"x86_64": "0" * 64})
+    assert changed == [] and "did not match" in reason
+    assert list(mirror.runner.iterdir()) == list((mirror.folder / "cache").iterdir()) == []
 
 
 SMI = """#!/bin/sh
