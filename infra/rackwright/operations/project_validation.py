@@ -27,6 +27,8 @@ _TESTS: Final = "tests"
 _PLAYBOOKS_LIMIT_S: Final = 120.0
 _TESTS_LIMIT_S: Final = 600.0
 """Time limits; chosen: a run takes seconds, and one that hangs must not block CI for hours."""
+_FOR_TESTS: Final = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1", "COLUMNS": "400"}
+"""No program finds a GPU, and pytest does not shorten why a test failed."""
 _NO_TESTS: Final = 5
 """Exit status of pytest that collected no test."""
 _SHOWN: Final = 5
@@ -155,7 +157,7 @@ def _tests(root: Path) -> ValidationStep:
         return ValidationStep("tests", f"no test in {_TESTS}/", skipped=True)
     marker = "markers=gpu: needs a GPU; `rackwright validate` leaves it out"
     command = [sys.executable, "-m", "pytest", "-q", "-rfE", "--no-header", "-p", "no:cacheprovider", "-o", marker, "-m", "not gpu", _TESTS]
-    ended = _run(command, root, _TESTS_LIMIT_S, {**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1"})
+    ended = _run(command, root, _TESTS_LIMIT_S, {**os.environ, **_FOR_TESTS})
     last = next((line for line in reversed(ended.stdout.splitlines()) if line.strip()), "")
     if ended.status in (0, _NO_TESTS):
         return ValidationStep("tests", last.strip("= "))
