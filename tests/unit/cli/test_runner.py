@@ -6,10 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.cli import CliResult, Run, run_cli
 
 from rackwright.operations import runner as operations
 
-from .conftest import Run
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return the command line in this process."""
+
+    def once(*arguments: str) -> CliResult:
+        return run_cli(monkeypatch, capsys, *arguments)
+
+    return once
 
 
 @pytest.fixture

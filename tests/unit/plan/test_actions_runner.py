@@ -8,7 +8,8 @@ import pytest
 
 from rackwright.catalog.checks import Feature, Level, checks
 from rackwright.catalog.runner_releases import newest, runner_digests
-from rackwright.inventory import Host, inventory, paths
+from rackwright.errors import InputError
+from rackwright.inventory import Host, inventory, paths, running_stack
 from rackwright.inventory.contract import schema_errors
 from rackwright.inventory.reader import from_inventory
 from rackwright.model.cluster import Cluster
@@ -63,6 +64,14 @@ def test_newest_release_and_own_digest() -> None:
     assert runner is not None and (runner.version, runner.sha256) == (newest(), runner_digests()[newest()])
     own = expand(cluster("runner-gb10", runner={"version": "2.340.0", "sha256": {"arm64": "a" * 64}}), "x").node_stack.runner
     assert own is not None and (own.version, own.sha256) == ("2.340.0", {"arm64": "a" * 64})
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_commands_for_slurm_refuse_stack_of_runners(stack: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    handed = handed_over(expand(cluster(stack), stack))
+    monkeypatch.setattr(running_stack, "load_inventory", lambda name: handed)
+    with pytest.raises(InputError, match="a stack of runners has none"):
+        running_stack.require_slurm(stack, "rackwright acceptance")
 
 
 def test_work_folder_is_on_scratch() -> None:
