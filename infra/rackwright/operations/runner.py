@@ -49,7 +49,9 @@ def _run(stack: str, action: str, token_file: Path | None, on_progress: Progress
     nodes = RunningStack.of(stack).inventory.members("role_runner")
     if not nodes:
         raise InputError("has no runner", path=f"stack {stack}", hint="declare `runner` and a group with the role runner in its stack file")
-    with _in_memory(read_token(token_file, os.environ, action)) as file:
+    token = read_token(token_file, os.environ, action)
+    os.environ.pop(TOKEN_ENV, None)  # ssh keeps its connection, and with it its environment, for minutes.
+    with _in_memory(token) as file:
         try:
             asyncio.run(_play(stack, nodes, f"{action}-runner.yml", file, on_progress))
         except KeyboardInterrupt:

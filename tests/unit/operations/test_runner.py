@@ -105,8 +105,10 @@ def playbook(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Playbook:
     return stand_in
 
 
-def test_playbook_gets_path_and_not_token(playbook: Playbook) -> None:
+def test_playbook_gets_path_and_not_token(playbook: Playbook, monkeypatch: pytest.MonkeyPatch) -> None:
     assert operations.register("runner-gpu", None, ignore_progress) == ("runner0",)
+    assert TOKEN_ENV not in os.environ, "the programs that are started inherit it"
+    monkeypatch.setenv(TOKEN_ENV, TOKEN)
     assert operations.remove("runner-gpu", None, ignore_progress) == ("runner0",)
     assert [(name, token) for name, token, _ in playbook.calls] == [("register-runner.yml", TOKEN), ("remove-runner.yml", TOKEN)]
     assert all(TOKEN not in repr(words) for _, _, words in playbook.calls)
