@@ -144,6 +144,8 @@ def project(installed: Installation) -> Path:
 def test_new_project_is_valid_and_planned_without_checkout(installed: Installation, project: Path) -> None:
     valid = installed.run("rackwright", "validate", "lab", folder=project)
     assert (valid.returncode, valid.stdout) == (0, "stack lab: valid, 4 nodes\n"), valid.stderr
+    whole = installed.run("rackwright", "validate", folder=project)
+    assert (whole.returncode, whole.stdout.splitlines()[-1]) == (0, "project mycluster: valid"), whole.stdout + whole.stderr
     plan = installed.run("rackwright", "plan", "lab", "--json", folder=project / "stacks")
     assert [node["name"] for node in json.loads(plan.stdout)["nodes"]] == ["login0", "worker0", "worker1", "storage0"]
     assert str(installed.venv) in installed.opened.read_text()

@@ -90,6 +90,7 @@ class Feature(StrEnum):
     FIO = "fio"
     HPCC = "hpcc"
     SCRATCH = "scratch"
+    ACTIONS_RUNNER = "actions-runner"
     THREADS = "threads"
     USER_GROUPS = "user-groups"
     KUBERNETES = "kubernetes"

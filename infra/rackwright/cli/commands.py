@@ -41,6 +41,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "down": ("rackwright.cli.down:down", "Delete a stack (pulumi destroy), or all resources with its label."),
     "hosts": ("rackwright.cli.hosts:hosts", "Import existing machines and run preflight checks on them."),
     "destroy-expired": ("rackwright.cli.destroy_expired:reap", "Destroy all stacks whose TTL has expired."),
+    "runner": ("rackwright.cli.runner:runner", "Register the GitHub Actions runners of a stack, or remove them."),
     "etcd": ("rackwright.cli.etcd:etcd", "Back up or restore etcd."),
     "state": ("rackwright.cli.state:state", "Back up, restore or migrate the state and keys of all stacks."),
     "schema": ("rackwright.cli.schema:schema", "Print the JSON schema of stack files, for editors."),

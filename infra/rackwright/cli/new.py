@@ -9,7 +9,7 @@ import typer
 
 
 def new(name: Annotated[str, typer.Argument(help="Name of the folder to create below the working directory.")]) -> None:
-    """Create a project folder: stack file, Pulumi.yaml, nightly drift workflow and README. An existing folder must be empty."""
+    """Create a project folder: stack file, Pulumi project, tests, CI workflows and README. An existing folder must be empty."""
     from rackwright.operations import new_project
 
     made = new_project.create(Path.cwd(), name)

@@ -81,7 +81,8 @@ def github(nightly: ScheduledScan) -> str:
     scan = f"{shlex.quote(nightly.program)} drift {nightly.stack}"
     environment = {"env": dict(nightly.environment)} if nightly.environment else {}
     keep = {"name": f"drift-{nightly.stack}", "path": nightly.page, "if-no-files-found": "error"}
-    checkout = [{"name": "Check out the stack files", "uses": "actions/checkout@v4"}] if nightly.checks_out else []
+    validation = {"name": "Validate the project", "run": f"{shlex.quote(nightly.program)} validate", **environment}
+    checkout = [{"name": "Check out the stack files", "uses": "actions/checkout@v4"}, validation] if nightly.checks_out else []
     steps = [
         *checkout,
         {"name": "Scan for drift", "run": scan, **environment},

@@ -18,6 +18,7 @@ Presence = Mapping[Feature, bool]
 def features_of(declared: Inventory) -> frozenset[Feature]:
     """Return the features of an inventory."""
     slurm, kubernetes = _scheduler(declared, "slurm"), _scheduler(declared, "kubernetes")
+    slurm = {} if declared.groups["role_runner"] else slurm  # A stack of runners has no scheduler.
     has = {
         **_of_nodes(declared),
         **_of_gpus(declared),
@@ -53,6 +54,7 @@ def _of_nodes(declared: Inventory) -> Presence:
         Feature.THREADS: any(node.get("threads_per_core") for node in nodes),
         Feature.TUNING: any("tuning" in node.get("features", ()) for node in nodes),
         Feature.SCRATCH: any("scratch" in node.get("features", ()) for node in nodes),
+        Feature.ACTIONS_RUNNER: bool(declared.groups["role_runner"]),
     }
 
 

@@ -22,7 +22,12 @@ WITHOUT_SACKD: Final = frozenset({"debian-12", "ubuntu-22.04", "ubuntu-24.04", "
 """Operating systems whose packages of Slurm have no sackd (23.11 and later): roles/slurm_login/vars/main.yml."""
 
 
-OPTIONAL_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {"monitoring_node": (), "monitoring_server": (), "nvlink_domain": ()}
+OPTIONAL_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+    "monitoring_node": (),
+    "monitoring_server": (),
+    "nvlink_domain": (),
+    "role_runner": (),
+}
 """Groups that an inventory has only if the stack file declares their subject (rackwright.plan.monitoring), or if it is of this release."""
 
 

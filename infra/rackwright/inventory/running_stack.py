@@ -44,7 +44,11 @@ def not_up(stack: str) -> InputError:
 
 def require_slurm(stack: str, what: str) -> None:
     """Raise InputError if the stack's scheduler is not Slurm; `what` supports no other scheduler yet."""
-    scheduler = (load_inventory(stack)["all"]["vars"]["cluster"].get("scheduler") or {}).get("kind", "slurm")
+    declared = load_inventory(stack)["all"]["vars"]["cluster"].get("scheduler") or {}
+    scheduler = declared.get("kind", "slurm")
+    if scheduler == "slurm" and declared.get("controllers") == []:
+        hint = "run it on the stack of a cluster; `rackwright verify` checks a runner"
+        raise InputError(f"{what} submits its jobs to Slurm, and a stack of runners has none", path=f"stack {stack}", hint=hint)
     if scheduler != "slurm":
         hint = f"run `rackwright verify {stack} --level smoke` to run pods on every idle worker"
         raise InputError(f"{what} submits its jobs to Slurm (found scheduler {scheduler.capitalize()})", path=f"stack {stack}", hint=hint)

@@ -16,6 +16,7 @@ from rackwright.model.fabric.switches import Fabric
 from rackwright.model.groups import Group, NodeOverride
 from rackwright.model.monitoring import DeclaredMonitoring
 from rackwright.model.network import Access, Network
+from rackwright.model.node.actions_runner import ActionsRunner
 from rackwright.model.node.directory import DirectoryService
 from rackwright.model.node.software import Software
 from rackwright.model.node.tuning import Tuning
@@ -81,6 +82,9 @@ class Cluster(ConfigModel):
     rdma: Annotated[Rdma | None, UpdatePolicy.LIVE] = Field(default=None, description="RDMA software in addition to the distribution's.")
     tuning: Annotated[Tuning | None, UpdatePolicy.LIVE] = Field(
         default=None, description="Kernel settings, huge pages and resource limits."
+    )
+    runner: Annotated[ActionsRunner | None, UpdatePolicy.LIVE] = Field(
+        default=None, description="GitHub Actions runner on the nodes with the role `runner`."
     )
     nodes: dict[Label, NodeOverride] = Field(default={}, description="Per-node overrides, by node name.")
     rolling: Rolling = Field(default=Rolling(), description="Rolling-update settings for changes that require drained nodes.")

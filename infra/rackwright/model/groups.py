@@ -23,6 +23,7 @@ class Role(StrEnum):
     ACCOUNTING = "accounting"
     WORKER = "worker"
     STORAGE = "storage"
+    RUNNER = "runner"
 
 
 class State(StrEnum):

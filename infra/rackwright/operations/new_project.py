@@ -1,4 +1,4 @@
-"""Creation of a user's project folder: stack file, Pulumi project, drift workflow and README."""
+"""Creation of a user's project folder: stack file, Pulumi project, tests, workflows and README."""
 
 from __future__ import annotations
 
@@ -54,6 +54,9 @@ def _files(name: str) -> Iterator[_File]:
     yield _File(f"{layout.STACKS}/{_SCHEMA}", schema_text())
     yield _File("program/__main__.py", _template("program.py"))
     yield _File("plugin/pulumi-resource-rackwright", _template("plugin.sh"), 0o755)
+    yield _File("Makefile", _template("Makefile"))
+    yield _File("tests/test_stacks.py", _template("stack_tests.py"))
+    yield _File(".github/workflows/validate.yml", _template("validate.yml"))
     yield _File(f".github/workflows/drift-{STACK}.yml", _workflow())
     yield _File(".gitignore", _template("gitignore"))
     yield _File("README.md", _template("README.md").replace("@NAME@", name))

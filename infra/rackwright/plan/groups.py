@@ -26,7 +26,7 @@ def expand_groups(cluster: Cluster, nodes: Sequence[PlanNode], storage: Sequence
     clients = {name for declared in storage for name in declared.clients}
     members: dict[str, Callable[[PlanNode], bool]] = {"nodes": lambda node: True}
     members |= {name: lambda node, name=name: node.group == name for name in cluster.groups}  # type: ignore[misc]
-    members |= {f"role_{role}": lambda node, role=role: role in node.roles for role in Role}  # type: ignore[misc]
+    members |= {f"role_{role}": lambda node, role=role: role in node.roles for role in _roles(nodes)}  # type: ignore[misc]
     members |= {
         "smt": lambda node: node.threads_per_core is not None,
         "gpu": lambda node: _vendor(node) == NVIDIA,
@@ -53,6 +53,11 @@ def expand_groups(cluster: Cluster, nodes: Sequence[PlanNode], storage: Sequence
     groups = {group: tuple(node.name for node in nodes if node.is_in and belongs(node)) for group, belongs in members.items()}
     groups |= monitoring_groups(cluster.monitoring, monitoring_node(cluster), nodes)
     return groups | {"out": tuple(node.name for node in nodes if not node.is_in)}
+
+
+def _roles(nodes: Sequence[PlanNode]) -> list[Role]:
+    """Return the roles that have a group: that of runners only where a node has it, because plans that are up were recorded without it."""
+    return [role for role in Role if role is not Role.RUNNER or any(role in node.roles for node in nodes)]
 
 
 def _has_nvlinks(declared: NodeGpu) -> bool:

@@ -12,6 +12,7 @@ from rackwright.model.fabric.rdma import Rdma
 from rackwright.model.groups import Role, State
 from rackwright.model.node.pytorch import PytorchSource
 from rackwright.model.targets.vm import VmTarget
+from rackwright.plan.actions_runner import expand_runner
 from rackwright.plan.schema import NodeStack, PlannedPytorch
 
 PARTS: Final = ("directory", "tuning", "scratch", "doca", "efa", "roce", "containers", "tools", "pytorch")
@@ -29,6 +30,7 @@ def expand_node_stack(cluster: Cluster) -> NodeStack:
         containers=software.containers if software else (),
         tools=software.tools if software else (),
         pytorch=_pytorch(cluster),
+        runner=expand_runner(cluster),
     )
 
 
@@ -61,7 +63,7 @@ def _pytorch(cluster: Cluster) -> PlannedPytorch | None:
 def nodes_by_feature(cluster: Cluster, stack: NodeStack, everybody: Sequence[DeclaredNode]) -> Mapping[str, frozenset[str]]:
     """Return the names of the declared nodes that have each requested feature."""
     rdma = _of(everybody, stack.rdma.groups) if stack.rdma else frozenset()
-    used = _of(everybody, (), Role.WORKER, Role.LOGIN)
+    used = _of(everybody, (), Role.WORKER, Role.LOGIN, Role.RUNNER)
     return {
         "directory": frozenset(member.name for member in everybody) if stack.directory else frozenset(),
         "tuning": _of(everybody, stack.tuning.groups) if stack.tuning else frozenset(),
@@ -86,7 +88,7 @@ def _with_roce(cluster: Cluster, stack: NodeStack, everybody: Sequence[DeclaredN
 
 def _of(everybody: Iterable[DeclaredNode], groups: tuple[str, ...], *roles: Role) -> frozenset[str]:
     """Return the nodes of these groups, or without groups those with one of the roles; without roles, those that run jobs."""
-    asked = frozenset(roles or (Role.WORKER,))
+    asked = frozenset(roles or (Role.WORKER, Role.RUNNER))
     return frozenset(member.name for member in everybody if (member.group in groups if groups else not asked.isdisjoint(member.roles)))
 
 

@@ -289,6 +289,23 @@ class PlannedPytorch(ConfigModel):
     packages: tuple[str, ...]
 
 
+class PlannedRunner(ConfigModel):
+    """GitHub Actions runner of the nodes in the group `role_runner`."""
+
+    url: str
+    labels: tuple[str, ...]
+    group: str | None
+    ephemeral: bool
+    auto_update: bool
+    version: str
+    sha256: dict[str, str]
+    """Digest of the archive by processor architecture."""
+    work_folder: str
+    """Folder for the files of jobs: on the scratch file system, if the nodes have one."""
+    memory_percent: int
+    cpu_percent: int
+
+
 class NodeStack(ConfigModel):
     """Additional software and settings of nodes, each null or empty unless declared."""
 
@@ -299,6 +316,8 @@ class NodeStack(ConfigModel):
     containers: tuple[ContainerRuntime, ...] = ()
     tools: tuple[Tool, ...] = ()
     pytorch: PlannedPytorch | None = None
+    runner: PlannedRunner | None = Field(default=None, exclude_if=lambda runner: runner is None)
+    """Left out where it is not declared: plans that are up were recorded without it."""
 
 
 class Plan(ConfigModel):

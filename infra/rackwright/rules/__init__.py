@@ -14,6 +14,7 @@ from rackwright.rules.aws import fabric as aws_fabric
 from rackwright.rules.aws import network as aws_network
 from rackwright.rules.common import (
     access,
+    actions_runner,
     alert_receivers,
     bmc,
     chaos,
@@ -50,7 +51,7 @@ __all__ = ["RULES", "Rule", "RuleContext", "check", "run_rules"]
 
 RULE_MODULES = (
     *(names, network, groups, gpus, mig, stack, versions, efa, storage, scheduler, accounts, partitions, access, users, nodes, hosts),
-    *(bmc, rocm, image_accounts, container_networks, vm, chaos),
+    *(bmc, rocm, image_accounts, container_networks, vm, chaos, actions_runner),
     *(kubernetes_cluster, kubernetes_network, addons, pod_network),
     *(topology, adapters, floor_plan, phases, node_features, tuning, monitoring, alert_receivers, external_monitoring),
     *(instances, images, disks, aws_network, aws_fabric, capacity, tags, fsx, fsx_repositories, budget, limits),

@@ -40,6 +40,11 @@ class RuleContext:
         return [member for member in self.members if role in member.roles]
 
     @property
+    def is_runner(self) -> bool:
+        """Return whether the stack is no cluster, but one or more runners of CI; another rule refuses a mixture."""
+        return bool(self.with_role(Role.RUNNER))
+
+    @property
     def slurm(self) -> Slurm:
         """Return the declaration of Slurm; an empty one if the cluster has another scheduler."""
         declared = self.cluster.scheduler

@@ -252,7 +252,7 @@ def test_the_schema(run: Run) -> None:
 
 def test_usage_errors_are_bad_input(run: Run) -> None:
     """Exit code 2, like everywhere."""
-    for arguments in (["nope"], ["validate"], ["validate", "lab", "--jsn"]):
+    for arguments in (["nope"], ["plan"], ["validate", "--online"], ["validate", "lab", "--jsn"]):
         ended = run(*arguments)
         assert (ended.code, ended.out) == (2, "")
         assert ended.err

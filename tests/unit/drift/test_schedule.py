@@ -55,5 +55,5 @@ def test_workflow_of_project_folder_checks_out_stack_files():
     workflow = load_yaml(schedule.github(replace(NIGHTLY, checks_out=True)))
     steps = workflow["jobs"]["drift"]["steps"]
     assert steps[0]["uses"].startswith("actions/checkout@")
-    assert shlex.split(steps[1]["run"])[-2:] == ["drift", "lab"]
+    assert [shlex.split(step["run"])[1:] for step in steps[1:3]] == [["validate"], ["drift", "lab"]]
     assert workflow["permissions"] == {"contents": "read"}

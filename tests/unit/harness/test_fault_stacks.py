@@ -26,6 +26,7 @@ SITE = ("no Prometheus of a site reads a lab", "tests/unit/probes/test_site_moni
 WITHOUT_LAB = {
     "amd_gpu.*": ("no lab simulates GPUs of AMD", TOOLS),
     "gpu.mig_matches_plan": ("simulated GPUs have no instances", TOOLS),
+    "runner.*": ("no lab is a runner of GitHub", "tests/components/test_actions_runner.py"),
     "neuron.devices_match_plan": ("no lab simulates Inferentia", TOOLS),
     "node.threads_match_plan": ("threads per core are a setting of the machine", TOOLS),
     "software.*": ("simulated GPUs have no software", TOOLS),

@@ -97,7 +97,7 @@ def test_every_node_is_in_the_inventory_group_of_its_own_group_and_roles_alone(s
     declared = said(stack)["groups"]
     for node in plan.nodes:
         assert [group for group in declared if node.name in plan.groups[group]] == [node.group]
-        assert {role for role in Role if node.name in plan.groups[f"role_{role}"]} == set(node.roles)
+        assert {role for role in Role if node.name in plan.groups.get(f"role_{role}", ())} == set(node.roles)
         assert node.roles
 
 
@@ -133,7 +133,7 @@ def test_partitions_hold_nodes_of_the_scheduler_and_one_is_the_default(stack: st
         return
     nodes = {node.name for node in scheduler.nodes}
     assert all(set(partition.nodes) <= nodes and partition.nodes for partition in scheduler.partitions)
-    assert [partition.default for partition in scheduler.partitions].count(True) == 1
+    assert [partition.default for partition in scheduler.partitions].count(True) == bool(nodes)  # Runners of CI have no scheduler.
 
 
 @of_each_stack

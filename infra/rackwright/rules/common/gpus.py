@@ -95,9 +95,9 @@ def gpu_count_zero(case: RuleContext) -> Iterator[Violation]:
 
 @rule("gpu-without-worker")
 def gpu_without_worker(case: RuleContext) -> Iterator[Violation]:
-    """Only workers offer GPUs to the scheduler; GPUs of other nodes would stay idle."""
+    """Only workers offer GPUs to the scheduler, and runners to jobs of CI; GPUs of other nodes would stay idle."""
     for name, group in case.cluster.groups.items():
-        if group.gpus is not None and group.gpus.count and Role.WORKER not in roles_of(name, group):
+        if group.gpus is not None and group.gpus.count and {Role.WORKER, Role.RUNNER}.isdisjoint(roles_of(name, group)):
             yield Violation(
                 f"groups.{name}.gpus", f"group {name} has GPUs but not the role worker", "add the role worker, or remove the GPUs"
             )

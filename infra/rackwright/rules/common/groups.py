@@ -18,8 +18,9 @@ _MINIMUM: Final = {
     Role.ACCOUNTING: 1024 * 2**20,
     Role.WORKER: 256 * 2**20,
     Role.STORAGE: 512 * 2**20,
+    Role.RUNNER: 2**30,
 }
-"""Minimum memory of a node with the role, in bytes; accounting includes MariaDB."""
+"""Minimum memory of a node with the role, in bytes; accounting includes MariaDB, a runner .NET and Node.js (chosen, not measured)."""
 _LAB_LIMIT: Final = 48
 """Number of nodes above which one machine may become too slow for the daemons' time-outs: an estimate, not a measurement."""
 
@@ -89,21 +90,21 @@ def group_capacity(case: RuleContext) -> Iterator[Violation]:
 @rule("login-missing")
 def login_missing(case: RuleContext) -> Iterator[Violation]:
     """All other nodes are reached through login."""
-    if not case.with_role(Role.LOGIN):
+    if not case.is_runner and not case.with_role(Role.LOGIN):
         yield Violation("groups", "no node has the role login, so no other node is reachable", "add `login: {count: 1}`")
 
 
 @rule("controller-missing")
 def controller_missing(case: RuleContext) -> Iterator[Violation]:
     """Without slurmctld no job is scheduled."""
-    if not case.with_role(Role.CONTROLLER):
+    if not case.is_runner and not case.with_role(Role.CONTROLLER):
         yield Violation("groups", "no node has the role controller", "add it to the login group: `roles: [login, controller, accounting]`")
 
 
 @rule("worker-missing")
 def worker_missing(case: RuleContext) -> Iterator[Violation]:
     """A cluster without workers runs no job."""
-    if not case.with_role(Role.WORKER):
+    if not case.is_runner and not case.with_role(Role.WORKER):
         yield Violation("groups", "no node has the role worker", "add `worker: {count: 1}`")
 
 

@@ -133,5 +133,5 @@ def ssh_key_shared(case: RuleContext) -> Iterator[Violation]:
 @rule("users-missing", Severity.WARNING)
 def users_missing(case: RuleContext) -> Iterator[Violation]:
     """Jobs are submitted, and proven at level smoke, by an ordinary user."""
-    if not case.cluster.users:
+    if not case.cluster.users and not case.is_runner:
         yield Violation("users", "no ordinary user is declared to submit jobs", "add a user: `users: {alice: {uid: 2001}}`")

@@ -87,7 +87,7 @@ def multiple_accounting_nodes(case: RuleContext) -> Iterator[Violation]:
 @rule("accounting-missing", Severity.WARNING)
 def accounting_missing(case: RuleContext) -> Iterator[Violation]:
     """sacct, limits and fair share need the database."""
-    if not case.with_role(Role.ACCOUNTING) and case.kubernetes is None:
+    if not case.with_role(Role.ACCOUNTING) and case.kubernetes is None and not case.is_runner:
         yield Violation(
             "groups", "no node has the role accounting: sacct, limits and fair share will not work", "add it to the login group's roles"
         )

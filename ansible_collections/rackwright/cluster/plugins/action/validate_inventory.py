@@ -22,7 +22,7 @@ CLUSTER_KEYS = (
 NODE_KEYS = ("name", "group", "index", "roles", "fqdn", "address", "os", "gpus", "neuron_devices", "devices")
 SECRET_KEYS = {"slurm": ("munge_key", "accounting_password"), "kubernetes": ("kubernetes_encryption_key",)}
 """Keys by scheduler."""
-ROLES = ("login", "controller", "accounting", "worker", "storage")
+ROLES = ("login", "controller", "accounting", "worker", "storage", "runner")
 
 
 def problems(schema: str, groups: Mapping[str, list[str]], variables: Mapping[str, Mapping[str, Any]]) -> list[str]:

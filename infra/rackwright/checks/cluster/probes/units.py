@@ -30,6 +30,7 @@ API_SERVER: Final = "kube-apiserver.pod"
 PROMETHEUS: Final = "prometheus.service"
 ALERTMANAGER: Final = "prometheus-alertmanager.service"
 NODE_EXPORTER: Final = "prometheus-node-exporter.service"
+ACTIONS_RUNNER: Final = "actions-runner.service"
 METADATA_SERVER: Final = "moosefs-master.service"
 SSH_SERVERS: Final = ("ssh.service", "sshd.service")
 """Names of sshd's unit on Debian and on Rocky Linux. On Debian the second may be an alias."""
@@ -147,6 +148,7 @@ def units_of(context: ProbeContext) -> list[str]:
         "kubernetes": (CONTAINERD, KUBELET),
         "monitoring_server": (PROMETHEUS, ALERTMANAGER),
         "monitoring_node": (NODE_EXPORTER,),
+        "role_runner": (ACTIONS_RUNNER,),
     }
     if (context.declared.cluster.get("scheduler") or {}).get("virtual_address"):
         by_group["kube_control_plane"] = (KEEPALIVED,)
