@@ -26,7 +26,7 @@ RUNTIME = (
 """Folders whose modules run on the operator's machine in a runtime environment."""
 
 ON_NODES = re.compile(
-    r"infra/rackwright/(checks/acceptance/programs/|workloads/training/(checkpoints|compat|finetune|launch|lora|model|train)\.py)"
+    r"infra/rackwright/(checks/acceptance/programs/|workloads/training/(checkpoints|compat|finetune|launch|lora|model|train)\.py|workloads/inference/torch_model\.py)"
 )
 """Modules that import what the node has: PyTorch, and their neighbours in the folder they are copied to."""
 
