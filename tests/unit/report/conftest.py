@@ -33,7 +33,7 @@ def _inventory():
         _node(
             "worker1",
             "worker",
-            gpus={**gpus, "model": "gb200", "simulated": False, "nvswitch": True, "mig": [[{"profile": "7g.80gb", "start": 0}]] * 8},
+            gpus={**gpus, "model": "gb200", "simulated": False, "nvswitch": True, "mig": [[{"profile": "7g.80gb", "start": 0}]] * 7 + [[]]},
             neuron_devices=1,
             features=["scratch", "tools", "tuning"],
             threads_per_core=1,

@@ -28,7 +28,7 @@ LOGINS = {Feature.SACKD}
 NETWORKS = LOGINS | {Feature.POD_NETWORK, Feature.FLANNEL, Feature.VXLAN, Feature.POLICIES}
 """Parts of a plan that replace plain routes."""
 ABSENT = NETWORKS | {Feature.MONITORING, Feature.PROMETHEUS, Feature.SITE_MONITORING, Feature.STACK_CLIENT, Feature.SITE_API}
-ABSENT |= {Feature.AMD_GPUS, Feature.AMD_XGMI, Feature.ROCM, Feature.SOFTWARE_RDMA, Feature.PAM_SLURM_ADOPT}
+ABSENT |= {Feature.AMD_GPUS, Feature.AMD_XGMI, Feature.ROCM, Feature.SOFTWARE_RDMA, Feature.PAM_SLURM_ADOPT, Feature.ACTIONS_RUNNER}
 """Parts that neither of the two inventories has."""
 
 

@@ -42,6 +42,7 @@ RUN = "rackwright/run"
 """Label of all pods of a run; those of the Deployment have `rackwright/role: server`."""
 ROLE = "rackwright/role"
 PORT = 8000
+"""Port of the server's API, that of `vllm serve` (--port)."""
 GAUGES = ("vllm:num_requests_waiting", "vllm:num_requests_running")
 INFO = "rackwright_model_server_info"
 SAMPLE = re.compile(r"([A-Za-z_:][\w:]*)(?:\{(.*)\})? (\S+)")
