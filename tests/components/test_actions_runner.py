@@ -59,10 +59,12 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self.folder, self.runner = folder, folder / "runner"
         self.runner.mkdir()
-        (folder / "config.sh").write_text(CONFIG)
-        (folder / "config.sh").chmod(0o755)
+        self.runner.chmod(0o755)
+        (folder / "layout").mkdir(mode=0o700)
+        (folder / "layout" / "config.sh").write_text(CONFIG)
+        (folder / "layout" / "config.sh").chmod(0o755)
         with tarfile.open(folder / "actions-runner-linux-x64-2.337.0.tar.gz", "w:gz") as archive:
-            archive.add(folder / "config.sh", "./config.sh")
+            archive.add(folder / "layout", ".")  # As src/dev.sh of actions/runner makes it.
         subprocess.run(["tar", "-xzf", folder / "actions-runner-linux-x64-2.337.0.tar.gz", "-C", self.runner], check=True)
         node = {"name": "runner0", "os": "debian-13", "architecture": "x86_64", "cpus": 4}
         variables = {"ansible_connection": "local", "ansible_python_interpreter": os.sys.executable}
@@ -214,6 +216,7 @@ def test_release_is_installed_once(mirror: Machine) -> None:
     assert list(mirror.runner.iterdir()) == []
     assert installed(mirror) == (["Download the runner", "Unpack the runner"], [])
     assert (mirror.runner / "config.sh").stat().st_mode & 0o777 == 0o755
+    assert mirror.runner.stat().st_mode & 0o777 == 0o755, "the mode that the role gave it"
     assert installed(mirror) == installed(mirror, check=True) == ([], [])
 
 
