@@ -59,7 +59,6 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self.folder, self.runner = folder, folder / "runner"
         self.runner.mkdir()
-        self.runner.chmod(0o755)
         (folder / "layout").mkdir(mode=0o700)
         (folder / "layout" / "config.sh").write_text(CONFIG)
         (folder / "layout" / "config.sh").chmod(0o755)
@@ -194,6 +193,7 @@ def mirror(machine: Machine) -> Machine:
     release.mkdir(parents=True)
     archive = (machine.folder / "actions-runner-linux-x64-2.337.0.tar.gz").rename(release / "actions-runner-linux-x64-2.337.0.tar.gz")
     (machine.runner / "config.sh").unlink()
+    machine.runner.chmod(0o755)
     (machine.folder / "cache").mkdir()
     machine.variables |= OF_ROLE | {
         "actions_runner_node": {"os": "debian-13", "architecture": "x86_64"},
