@@ -132,6 +132,7 @@ def test_every_check_can_be_owed(check_plan, inventory_with_separate_controller,
     adopting["all"]["vars"]["cluster"]["scheduler"]["pam_slurm_adopt"] = ["worker0"]
     found.append(plan_checks(from_inventory(adopting), checks(), Level.SMOKE))
     building = copy.deepcopy(inventory_with_separate_controller)
+    building["all"]["vars"]["cluster"]["scheduler"]["submit_hosts"] = []
     building["all"]["children"]["role_runner"] = {"hosts": {"worker0": {}}}
     found.append(plan_checks(from_inventory(building), checks(), Level.SMOKE))
     for cni in ("bridge", "flannel", "calico"):
