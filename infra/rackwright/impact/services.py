@@ -14,7 +14,7 @@ from rackwright.impact.planned_change import Action, PlannedChange, Transition, 
 from rackwright.model.groups import Role
 from rackwright.model.update_policy import UpdatePolicy
 from rackwright.plan.fabric import netlist
-from rackwright.plan.schema import Plan, PlanNode, Slurm, Storage
+from rackwright.plan.schema import Plan, PlanNode, Slurm
 
 _RESTARTED_ON_EVERY_CHANGE: Final = ("debian-12", "ubuntu-22.04", "rocky-9")
 """Releases whose slurmctld cannot reload a changed list of nodes (roles/slurm_controller, `_slurm_controller_reloads`)."""
@@ -159,17 +159,3 @@ def _storage(plan: Plan) -> Iterator[tuple[str, str, Daemon]]:
             yield "moosefs-chunkserver", name, Daemon((shared.name, shared.servers[0], share), reads)
             if index == 0:
                 yield "moosefs-master", name, Daemon(plan.network.cidr, (("network", "cidr"),))
-        yield from _mounts(plan, shared)
-
-
-def _mounts(plan: Plan, shared: Storage) -> Iterator[tuple[str, str, Daemon]]:
-    unit = shared.mount.strip("/").replace("-", r"\x2d").replace("/", "-") + ".mount"
-    for node in plan.nodes:
-        if node.is_in and node.name in shared.clients:
-            facts = _write_cache(node.memory_mib)
-            yield unit, node.name, Daemon(facts, (("groups", node.group, "memory"), ("nodes", node.name, "memory")))
-
-
-def _write_cache(memory_mib: int) -> int | None:
-    """Return the MiB of a mount's write cache, None for MooseFS's own (roles/moosefs_client, `moosefs_client_write_cache_mib`)."""
-    return max(memory_mib // 16, 16) if memory_mib < 4096 else None

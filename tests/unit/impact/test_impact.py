@@ -130,8 +130,8 @@ ROWS: list[tuple[dict[str, Any], list[str]]] = [
     ),
     ({"groups__worker__cpus": 4}, [f"{RELOAD} (groups.worker.cpus)"]),
     ({"groups__storage__cpus": 4}, ["changes nothing on any node (groups.storage.cpus)"]),
-    ({"groups__login__memory": "4GiB"}, ["restarts mnt-sharedfs.mount on login0 (groups.login.memory)"]),
-    ({"groups__login__memory": "16GiB"}, ["restarts mariadb and mnt-sharedfs.mount on login0 (groups.login.memory)"]),
+    ({"groups__login__memory": "4GiB"}, ["changes nothing on any node (groups.login.memory)"]),
+    ({"groups__login__memory": "16GiB"}, ["restarts mariadb on login0 (groups.login.memory)"]),
     (
         {"groups__worker__gpus__count": 4},
         [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -97,7 +96,6 @@ class Cluster:
         """Return the state, ten seconds later."""
         if self.stage and self.stage == self.interrupts:
             raise KeyboardInterrupt
-        time.sleep(0.002)  # A stage holds for a time.
         self.now += 10
         waiting = max(0, self.clients // self.replicas - 8)
         facts = {"device": "CPU", "torch": "2.6.0", "blas": "openblas", "checkpoint": self.checkpoint}
@@ -134,7 +132,6 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     monkeypatch.setattr(serving_run, "POLL", 0.001)
     monkeypatch.setattr(serving_run, "_LONGEST", 60)
     monkeypatch.setattr(serving_run, "_DELETED", 0.05)
-    monkeypatch.setattr(serving_run.Stage, "__post_init__", lambda stage: object.__setattr__(stage, "holds", 0.01), raising=False)
     return found
 
 

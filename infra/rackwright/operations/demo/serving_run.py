@@ -35,7 +35,7 @@ class Stage:
     goal: Callable[[Seen], bool]
     """Whether the replicas have done what the stage is for."""
     holds: float
-    """Seconds that the stage lasts after its goal."""
+    """Seconds that the stage lasts after its goal, on the clock of the node that observes it."""
     update: Mapping[str, str] | None = None
     """Environment of the new revision that the stage begins with."""
 
@@ -60,7 +60,7 @@ class ServingRun:
         self._objects = list(objects)
         self._on_progress, self._say = on_progress, say
         self._offsets: dict[str, int] = {}
-        self._begun = self._silent = 0.0
+        self._begun = self._now = self._silent = 0.0
 
     async def run(self, stages: Sequence[Stage], needed_mib: int) -> None:
         """Create the objects, go through the stages and delete the objects, in every case."""
@@ -103,8 +103,8 @@ class ServingRun:
             return False
         self._say(f"stage {stage.name}: reached after {time.monotonic() - begun:.0f} s")
         self.goals[stage.name] = True
-        until = time.monotonic() + stage.holds
-        while time.monotonic() < until:
+        until = self._now + stage.holds
+        while self._now < until:
             await self._observe(stage.name)
         return True
 
@@ -141,7 +141,8 @@ class ServingRun:
         self._silent = 0.0
         self.lines += seen["lines"]
         self._offsets = seen["offsets"]
-        self._begun = self._begun or seen["now"]
+        self._now = seen["now"]
+        self._begun = self._begun or self._now
         self.samples.append(self._sample(name, seen))
         await self._on_progress(self._progress(name))
         if name != "start":

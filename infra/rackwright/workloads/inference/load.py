@@ -171,7 +171,7 @@ class Load:
         return bool(found.get("ends"))
 
     def _send(self, number: int) -> None:
-        """Be one client, for as long as there are so many."""
+        """Send one request after the other, until the load has fewer clients than this one's number."""
         sent = number
         while threading.current_thread() in self._threads[: self._clients]:
             prompt = self._prompts[sent % len(self._prompts)]
