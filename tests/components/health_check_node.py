@@ -20,6 +20,7 @@ PROGRAM = ROOT / "roles/slurm_worker/files/rackwright_node_health.py"
 BUDGETS = {
     "BUDGET = 30.0\n": "BUDGET = 600.0\n",
     "BUDGET_BEFORE_JOB = 1.8 ": "BUDGET_BEFORE_JOB = 600.0 ",
+    "LONGEST_BEFORE_JOB = 5.0\n": "LONGEST_BEFORE_JOB = 9000.0\n",
     "SHARE = 0.75 ": "SHARE = 600.0 ",
 }
 GPU = "{index}, NVIDIA H100 80GB HBM3, 81559, 580.173.02, 0, 1980, 0x1, Enabled"

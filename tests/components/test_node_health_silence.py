@@ -6,7 +6,7 @@ import fcntl
 from pathlib import Path
 
 import pytest
-from health_check_node import GPU_WITHOUT_MEMORY, Node
+from health_check_node import BUDGETS, GPU_WITHOUT_MEMORY, Node
 from support.hang import ENDLESS_SECONDS
 
 COUNT = {"check": "gpu.count_matches_plan", "limit": None}
@@ -57,6 +57,16 @@ def test_job_waits_two_seconds_for_a_hanging_tool(node: Node) -> None:
     for _ in range(4):  # They return: `look` waits for half of the tool's duration.
         node.set_clock(node.now + 5)
         assert node.look(name="rackwright-node-health-prolog").returncode == 0
+    assert node.updates() == []
+
+
+def test_job_on_a_slow_node_waits_no_longer_than_slurmd_allows(node: Node) -> None:
+    """slurmd reports a hung prolog to the job's user after 8 s, however slow the node is."""
+    node.expect([COUNT])
+    node.tool("nvidia-smi", f"#!/bin/sh\nexec sleep {ENDLESS_SECONDS}\n")
+    long = BUDGETS["LONGEST_BEFORE_JOB = 5.0\n"]
+    node.edit(node.folder / "bin/rackwright-node-health-prolog", f"\n{long}", "\nLONGEST_BEFORE_JOB = 0.5\n")
+    assert node.look(name="rackwright-node-health-prolog", slowness=15).returncode == 0
     assert node.updates() == []
 
 

@@ -170,8 +170,10 @@ class EmulatedMachines:
         )
 
     def on(self, name: str, command: str) -> str:
-        """Return the output of a command on a machine; fail if the command fails."""
-        ended = self.try_on(name, command)
+        """Return the output of a command on a machine; fail if the command fails. A busy machine has three minutes to accept a connection."""
+        deadline = time.monotonic() + 180
+        while (ended := self.try_on(name, command)).returncode == 255 and time.monotonic() < deadline:
+            time.sleep(2)
         assert not ended.returncode, f"{name}: {command}\n{ended.stdout}{ended.stderr}"
         return ended.stdout.strip()
 

@@ -43,6 +43,8 @@ ECHO = 300.0  # seconds after that during which each check queries slurmctld for
 TOOL = 30.0
 BUDGET = 30.0
 BUDGET_BEFORE_JOB = 1.8  # the same before a job, which waits for it; with the start of Python, it waits for 2 s
+# Seconds that the tools of a slow node have before a job, at most: slurmd reports "Prolog hung" to the job after 8 s, MessageTimeout less 2.
+LONGEST_BEFORE_JOB = 5.0
 TIMEOUT = 60.0  # seconds after which slurmd ends HealthCheckProgram, at the latest (slurm.conf(5))
 SHARE = 0.75  # share of Slurm's time limit for the program that its tools may use
 ROUNDS = 3  # Slurm's checks in a row without an answer of its tool until a check counts as failed
@@ -158,7 +160,11 @@ def look(expected: dict[str, Any], before_a_job: bool = False) -> Round:
 
     slowness = commands.slowness()
     os.environ[commands.SLOWNESS] = str(slowness)
-    budget = BUDGET_BEFORE_JOB * slowness if before_a_job else min(BUDGET * slowness, SHARE * expected.get("seconds", TIMEOUT))
+    budget = (
+        min(BUDGET_BEFORE_JOB * slowness, LONGEST_BEFORE_JOB)
+        if before_a_job
+        else min(BUDGET * slowness, SHARE * expected.get("seconds", TIMEOUT))
+    )
     until = time.monotonic() + budget
     place = SimpleNamespace(node=expected["node"], declared=SimpleNamespace(cluster=expected["cluster"]))
     answers, found, lock = Answers(place, slowness, until), {}, threading.Lock()

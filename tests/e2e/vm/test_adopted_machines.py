@@ -101,7 +101,9 @@ def test_second_up_changes_nothing(hosts: Project) -> None:
 
 def test_job_of_an_ordinary_user_runs_on_both_workers(hosts: Project) -> None:
     said = hosts.ssh("login0", "sudo runuser -l alice -c 'srun -N2 hostname'", timeout=300)
-    assert sorted(said.output.split()) == ["worker0", "worker1"], said.end
+    # slurmd sends srun a message about a prolog that takes longer than 8 s, which it does where Python needs a second to start.
+    printed = [line for line in said.output.splitlines() if not line.startswith("srun: Prolog hung on node")]
+    assert sorted(printed) == ["worker0", "worker1"], said.end
 
 
 def test_release_keeps_the_machines_and_their_owners_key(hosts: Project, machines: EmulatedMachines) -> None:

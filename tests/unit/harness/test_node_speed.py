@@ -89,6 +89,23 @@ def test_speed_is_read_from_the_first_line_only() -> None:
         assert read_speed(line) is None
 
 
+@pytest.mark.parametrize(
+    ("available", "stalled", "said"),
+    [
+        pytest.param(0.02, 0.43, "; processes waited for memory 43% of the last minute; 2% of the memory is available)", id="short"),
+        pytest.param(0.4, 0.43, "; processes waited for memory 43% of the last minute)", id="one-job-at-its-limit"),
+        pytest.param(0.02, None, "; 2% of the memory is available)", id="kernel-measures-no-stalls"),
+        pytest.param(0.4, 0.03, "processor)", id="enough"),
+        pytest.param(None, None, "processor)", id="nothing-known"),
+    ],
+)
+def test_lack_of_memory_is_stated(available: float | None, stalled: float | None, said: str) -> None:
+    line = {"seconds": 2.0, "cpu_seconds": 0.1, "load": 1.5, "processors": 1, "available": available, "stalled": stalled}
+    own = read_speed(json.dumps({"speed": line}))
+    assert own is not None
+    assert str(fastest([own])).endswith(said)
+
+
 def test_quickest_start_counts() -> None:
     """The first one of a node may read Python from a disk."""
     assert fastest([NodeSpeed(0.9, 0.02, 5.0), NodeSpeed(0.1, 0.03, 4.0)]) == NodeSpeed(0.1, 0.02, 4.0)
@@ -99,6 +116,8 @@ class Measured:
 
     def __init__(self, own: NodeSpeed | None, lost: int = 40) -> None:
         self.own, self.missing = own, lost
+        self.later: list[NodeSpeed] = []
+        self.repeats = 0
 
     def speed(self, node: str) -> NodeSpeed | None:
         return self.own if node == "worker0" else NodeSpeed(0.02, 0.009)
@@ -106,6 +125,11 @@ class Measured:
     def lost(self, node: str) -> int:
         assert node == "worker0"
         return self.missing
+
+    def measure_speed(self, node: str) -> None:
+        assert node == "worker0" and self.own is not None
+        self.repeats += 1
+        self.own = fastest([self.own, *self.later[: self.repeats]])
 
 
 DECLARED = SimpleNamespace(target="hosts", nodes={f"worker{number}": {"roles": ["worker"]} for number in range(4)})
@@ -157,6 +181,22 @@ def test_judgement_does_not_change_with_later_measurements() -> None:
     first = found.judge("worker0")
     measured.own = NodeSpeed(0.01, 0.009)
     assert found.judge("worker0") is first
+
+
+@pytest.mark.parametrize(
+    ("later", "lost", "repeats", "slow"),
+    [
+        pytest.param([1.5, 0.1], 0, 2, False, id="daemons-started-a-moment-before"),
+        pytest.param([1.9, 1.8, 1.7, 0.1], 0, 3, True, id="still-slow"),
+        pytest.param([0.1], 12, 0, True, id="results-are-lost-already"),
+    ],
+)
+def test_slow_node_that_lost_nothing_is_measured_again(later: list[float], lost: int, repeats: int, slow: bool) -> None:
+    measured = Measured(NodeSpeed(2.0, 0.009), lost)
+    measured.later = speeds(*later)
+    judged = SlowNodes(DECLARED, measured, LIMIT, lambda *_: True).judge("worker0")
+    assert judged is not None
+    assert (judged.is_slow, measured.repeats) == (slow, repeats)
 
 
 def judged_by_check(own: NodeSpeed | None) -> Expect:

@@ -62,15 +62,40 @@ def factor(seconds: float) -> int:
 def first_line() -> dict[str, Any]:
     """Return the first line of a round: the factor, and the speed that was measured for it.
 
-    speed: `seconds` and `cpu_seconds` in which Python starts, `load` of the last minute (proc_loadavg(5)), number of `processors`. It is
-    missing if the environment prescribes the factor.
+    speed: `seconds` and `cpu_seconds` in which Python starts, `load` of the last minute (proc_loadavg(5)), number of `processors`,
+    `available`: share of the memory that processes can still have, `stalled`: share of the last minute in which a process waited for
+    memory; each of the two is null where the kernel does not say. It is missing if the environment prescribes the factor.
     """
     given = given_slowness()
     if given is not None:
         return {"begun": True, "slowness": given}
     seconds, cpu = python_start()
     speed = {"seconds": round(seconds, 4), "cpu_seconds": round(cpu, 4), "load": os.getloadavg()[0], "processors": os.cpu_count() or 1}
-    return {"begun": True, "slowness": factor(seconds), "speed": speed}
+    memory = {"available": available_memory(), "stalled": memory_stall()}
+    return {"begun": True, "slowness": factor(seconds), "speed": {**speed, **memory}}
+
+
+def available_memory() -> float | None:
+    """Return MemAvailable as a share of MemTotal (proc_meminfo(5)); None if the file has neither."""
+    try:
+        with open("/proc/meminfo", encoding="ascii", errors="replace") as file:
+            found = dict(line.split(":", 1) for line in file if ":" in line)
+        return round(int(found["MemAvailable"].split()[0]) / int(found["MemTotal"].split()[0]), 4)
+    except (OSError, KeyError, ValueError, IndexError, ZeroDivisionError):
+        return None
+
+
+def memory_stall() -> float | None:
+    """Return the share of the last minute in which a process waited for memory: avg60 of the kernel's Documentation/accounting/psi.rst.
+
+    None where the kernel does not measure it: Red Hat Enterprise Linux and its rebuilds without `psi=1`.
+    """
+    try:
+        with open("/proc/pressure/memory", encoding="ascii", errors="replace") as file:
+            some = next(line for line in file if line.startswith("some "))
+        return round(float(dict(one.split("=", 1) for one in some.split()[1:])["avg60"]) / 100, 4)
+    except (OSError, StopIteration, KeyError, ValueError):
+        return None
 
 
 def ask(name: str, command: str, timeout: float, deadline: float) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Final
 
@@ -18,6 +18,11 @@ _RATIO: Final = 4.0
 processor of 3.5 GHz that is held at its lowest frequency, 800 MHz, takes 4.4 times as long."""
 _BUSY: Final = 2
 """Factor up to which the limit grows with the slowness of a shared machine. Chosen: an emulated machine of a busy host took 0.63 s."""
+_STALLED: Final = 0.1
+"""Share of a minute in which processes waited for memory, from which the report states it. Chosen: reading a file back into a full memory
+is a few hundredths; a node that swaps or drops the pages of running programs has more than a third."""
+_SCARCE: Final = 0.05
+"""Share of the memory that is available, below which the report states it. Chosen: below it, Linux reclaims pages of running programs."""
 _ORDINARY: Final = 0.03
 """Seconds that a start of Python may always take on a processor: no time limit grows up to it (rackwright.time_limits)."""
 
@@ -32,24 +37,36 @@ class NodeSpeed:
     load: float = 0.0
     """Average number of processes that ran or waited in the last minute (proc_loadavg(5))."""
     processors: int = 1
+    available: float | None = None
+    """Share of the memory that processes can still have; None where the kernel does not say."""
+    stalled: float | None = None
+    """Share of the last minute in which a process waited for memory; None where the kernel does not say."""
 
     def __str__(self) -> str:
-        load = f"load {self.load:.1f} on {self.processors} processor{'s' * (self.processors != 1)}"
+        load = f"load {self.load:.1f} on {self.processors} processor{'s' * (self.processors != 1)}{self._memory()}"
         return f"Python starts in {self.seconds:.2f} s, {self.cpu_seconds:.3f} s of it on a processor ({load})"
+
+    def _memory(self) -> str:
+        """Return what is short of memory; nothing if nothing is."""
+        stalled = self.stalled is not None and self.stalled >= _STALLED
+        said = f"; processes waited for memory {self.stalled:.0%} of the last minute" if stalled else ""
+        scarce = self.available is not None and self.available < _SCARCE
+        return said + (f"; {self.available:.0%} of the memory is available" if scarce else "")
 
 
 def read_speed(line: str) -> NodeSpeed | None:
     """Return the speed in the first line of a round; None for any other line, and from a node that measured nothing."""
     with contextlib.suppress(ValueError, AttributeError, TypeError, KeyError):
         found = json.loads(line)["speed"]
-        return NodeSpeed(float(found["seconds"]), float(found["cpu_seconds"]), float(found["load"]), int(found["processors"]))
+        started = NodeSpeed(float(found["seconds"]), float(found["cpu_seconds"]), float(found["load"]), int(found["processors"]))
+        return replace(started, available=found.get("available"), stalled=found.get("stalled"))
     return None
 
 
 def fastest(measured: Sequence[NodeSpeed]) -> NodeSpeed:
     """Return the quickest start of several, with the least time on a processor: a single one may be slow by chance."""
     best = min(measured, key=lambda one: one.seconds)
-    return NodeSpeed(best.seconds, min(one.cpu_seconds for one in measured), best.load, best.processors)
+    return replace(best, cpu_seconds=min(one.cpu_seconds for one in measured))
 
 
 @dataclass(frozen=True)

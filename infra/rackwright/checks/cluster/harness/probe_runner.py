@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,6 +25,8 @@ _ROUNDS: Final = 3
 """Maximum number of rounds of a stage on a slow node. A job that has started is not started again."""
 _AT_ONCE: Final = 48
 """Number of connections that are handled in parallel."""
+_PAUSE: Final = 5.0
+"""Seconds before the speed of a slow node is measured again."""
 _FIRST: Final = 3.0
 """Seconds to wait for the connection to the entry node. All other connections use it; without it, each would open its own."""
 
@@ -159,6 +163,15 @@ class ProbeRunner:
         for one in rounds:
             one.done.wait()
         return sum(raw.timed_out for one in rounds for raw in one.answers.values())
+
+    def measure_speed(self, node: str) -> None:
+        """Measure the speed of a node once more, a few seconds later; a node that no longer responds keeps its earlier speed."""
+        time.sleep(_PAUSE)
+        backend = BoundedSsh(node, self._ssh_config, become=self._declared.needs_sudo(node))
+        with suppress(UndeterminedError):
+            ask_node_in_rounds(
+                backend, [("speed", "true", ROUND_LIMIT)], ROUND_LIMIT, partial(self._read_line, node), UnitWatch({}), rounds=1
+            )
 
     def run_command(self, node: str, command: Callable[[ProbeContext], str]) -> None:
         """Run a command on a node and ignore its output."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from rackwright.checks.cluster.harness.node_speed import CHECK, NodeSpeed, SpeedJudgement, judge_speed
 from rackwright.checks.cluster.harness.probe import CommandOutput, NodeSlowError
@@ -11,6 +11,10 @@ from rackwright.checks.cluster.harness.transport import local_slowness
 from rackwright.inventory.concurrency import HERE
 from rackwright.inventory.reader import Inventory
 from rackwright.time_limits import factor
+
+
+_REPEATS: Final = 3
+"""Measurements of a node that was slow and lost nothing, before it is reported: its daemons may have started a moment before."""
 
 
 class MeasuredNodes(Protocol):
@@ -21,6 +25,9 @@ class MeasuredNodes(Protocol):
 
     def lost(self, node: str) -> int:
         """Return the number of passive probes of a node that exceeded their time limit."""
+
+    def measure_speed(self, node: str) -> None:
+        """Measure the speed of a node once more, a few seconds later."""
 
 
 class SlowNodes:
@@ -57,6 +64,15 @@ class SlowNodes:
         return NodeSlowError(f"{node} is slow: {CHECK}[{node}]")
 
     def _judgement(self, node: str) -> SpeedJudgement | None:
+        judged = self._judge_measured(node)
+        for _ in range(_REPEATS):
+            if judged is None or not judged.is_slow or self._measured.lost(node):
+                break
+            self._measured.measure_speed(node)
+            judged = self._judge_measured(node)
+        return judged
+
+    def _judge_measured(self, node: str) -> SpeedJudgement | None:
         own = self._measured.speed(node)
         if own is None or self._limit is None:
             return None
