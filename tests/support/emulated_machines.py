@@ -170,7 +170,7 @@ class EmulatedMachines:
         )
 
     def on(self, name: str, command: str) -> str:
-        """Return the output of a command on a machine; fail if the command fails. A busy machine has three minutes to accept a connection."""
+        """Return the output of a command on a machine; fail if the command fails. A busy machine has 180 s to accept a connection."""
         deadline = time.monotonic() + 180
         while (ended := self.try_on(name, command)).returncode == 255 and time.monotonic() < deadline:
             time.sleep(2)

@@ -43,7 +43,7 @@ ECHO = 300.0  # seconds after that during which each check queries slurmctld for
 TOOL = 30.0
 BUDGET = 30.0
 BUDGET_BEFORE_JOB = 1.8  # the same before a job, which waits for it; with the start of Python, it waits for 2 s
-# Seconds that the tools of a slow node have before a job, at most: slurmd reports "Prolog hung" to the job after 8 s, MessageTimeout less 2.
+# Seconds that the tools of a slow node have before a job, at most: slurmd reports "Prolog hung" after 8 s, MessageTimeout less 2.
 LONGEST_BEFORE_JOB = 5.0
 TIMEOUT = 60.0  # seconds after which slurmd ends HealthCheckProgram, at the latest (slurm.conf(5))
 SHARE = 0.75  # share of Slurm's time limit for the program that its tools may use

@@ -12,7 +12,6 @@ from rackwright.inventory.concurrency import HERE
 from rackwright.inventory.reader import Inventory
 from rackwright.time_limits import factor
 
-
 _REPEATS: Final = 3
 """Measurements of a node that was slow and lost nothing, before it is reported: its daemons may have started a moment before."""
 
