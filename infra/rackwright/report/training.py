@@ -15,6 +15,8 @@ BAND: Final = 0.05
 """Largest relative difference between the mean losses of the last steps, where arithmetic is not repeatable: on GPUs."""
 LAST: Final = 10
 """Steps of which the mean loss is compared."""
+_OUTCOMES: Final = {"end": "completed", "failed": "failed", "time-limit": "time limit"}
+"""Last events of a batch script -> how its attempt ended."""
 _WARM: Final = 2
 """Steps after a start that do not count for the speed: memory is allocated and connections are opened."""
 
@@ -101,7 +103,7 @@ def attempts_of(run: Run) -> Iterator[dict[str, Any]]:
     begun = [line for line in run.jobs if line["event"] == "begin"]
     for position, line in enumerate(begun):
         number = str(line["attempt"])
-        last = next((one for one in run.jobs if one["event"] in ("end", "failed") and str(one["attempt"]) == number), None)
+        last = next((one for one in run.jobs if one["event"] in _OUTCOMES and str(one["attempt"]) == number), None)
         sessions = [one for one in run.sessions if str(one.start["attempt"]) == number]
         following = float(begun[position + 1]["time"]) if position + 1 < len(begun) else run.ended
         yield {
@@ -111,7 +113,7 @@ def attempts_of(run: Run) -> Iterator[dict[str, Any]]:
             "begun": float(line["time"]),
             "ended": float(last["time"]) if last else min(following, max([float(line["time"]), *(one.ended_at for one in sessions)])),
             # Without a last line of the script, its node was lost.
-            "outcome": {"end": "completed", "failed": "failed"}[str(last["event"])] if last else "lost",
+            "outcome": _OUTCOMES[str(last["event"])] if last else "lost",
             "resumed_from": [one.resumed for one in sessions],
         }
 

@@ -12,6 +12,8 @@ PACKAGE: Final = "rackwright.workloads.training"
 PORT: Final = 29500
 """Port of the rendezvous, torchrun's default (PyTorch's documentation of torchrun)."""
 _PARENTS: Final = ("rackwright", "rackwright/workloads")
+_WARNING_S: Final = 60
+"""Seconds before the time limit at which Slurm signals the script; it signals up to 60 s earlier (sbatch(1), --signal)."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class TrainingJob:
     keep: int = 3
     """Checkpoints that are kept."""
     restarts: int = 5
-    """Attempts after the first one."""
+    """Attempts in a row without a new checkpoint, after the first of them: a run that goes forward is not given up."""
     timeout_s: int = 60
     """Seconds that a rank waits for the others before it fails."""
     join_timeout_s: int = 20
@@ -48,7 +50,7 @@ class TrainingJob:
     patience_s: int = 300
     """Seconds that a job keeps its nodes while it waits for a lost one and no other is idle."""
     minutes: int = 60
-    """Time limit of an attempt."""
+    """Time limit of a job. The next attempt is submitted before it ends."""
 
 
 def run_files(job: TrainingJob) -> dict[str, str]:
@@ -73,6 +75,8 @@ def program_files() -> dict[str, str]:
 def render(job: TrainingJob) -> str:
     """Return the batch script. Its argument is the number of its first attempt.
 
+    Shortly before the job's time limit the script ends the step and submits the next attempt, which resumes from the newest checkpoint.
+
     A step has failed when the launcher on one node has. The script does not wait for srun, which waits for the tasks of a lost node for
     KillWait + 2 s (step_launch.c). If all nodes respond, or respond again while no other node is idle, the next attempt runs in the same
     job. Otherwise the script submits a new job: a requeued one has to wait for the lifetime of a credential, 121 s by default
@@ -91,6 +95,8 @@ def render(job: TrainingJob) -> str:
 
 def _head(job: TrainingJob) -> Iterator[str]:
     more = {"gpus-per-node": str(job.gpus_per_node)} if job.gpus_per_node else {}
+    # A shorter limit leaves no time to train after the signal of its end.
+    more |= {"signal": f"B:USR1@{_WARNING_S}"} if job.minutes > 2 * _WARNING_S // 60 else {}
     yield from batch_header(job.name, job.run, job.partition, job.nodes, job.minutes, {**more, "requeue": ""})
 
 
@@ -187,9 +193,15 @@ def _functions(job: TrainingJob) -> Iterator[str]:
 
 
 _END: Final = """
+time_is_up=
+trap 'time_is_up=1' USR1
 run_step() {{
     start_step
     while kill -0 "$step" 2>/dev/null; do
+        if [ -n "$time_is_up" ]; then
+            kill -KILL "$step" 2>/dev/null
+            break
+        fi
         if compgen -G "$RUN_FOLDER/failed-*" > /dev/null; then
             sleep 2
             kill -KILL "$step" 2>/dev/null
@@ -214,6 +226,15 @@ wait_for_nodes() {{
         sleep 1
     done
 }}
+# Attempts in a row, the last one included, that saved no checkpoint.
+attempts_without_checkpoint() {{
+    local count=0 one
+    for ((one = attempt; one >= 0; one--)); do
+        if grep -q '"event": "checkpoint"' "$run/events-$one.jsonl" 2>/dev/null; then break; fi
+        count=$((count + 1))
+    done
+    echo "$count"
+}}
 while true; do
     export RUN_FOLDER=$run/attempt-$attempt
     mkdir "$RUN_FOLDER" 2>/dev/null || {{ record superseded; exit 0; }}
@@ -222,8 +243,8 @@ while true; do
         record end
         exit 0
     fi
-    record failed
-    if [ "$attempt" -ge {restarts} ]; then
+    if [ -n "$time_is_up" ]; then record time-limit; else record failed; fi
+    if [ "$(attempts_without_checkpoint)" -gt {restarts} ]; then
         record gave-up
         exit 1
     fi
@@ -231,7 +252,7 @@ while true; do
     here=$run/events-$attempt.jsonl
     attempt=$((attempt + 1))
     # An attempt that did not reach its first step is repeated in a new job.
-    if [ ! -e "$here" ] || ! wait_for_nodes; then break; fi
+    if [ -n "$time_is_up" ] || [ ! -e "$here" ] || ! wait_for_nodes; then break; fi
 done
 if env -i PATH="$PATH" HOME="$HOME" USER="$USER" sbatch --parsable "$run/job.sh" "$attempt"; then
     : > "$run/succeeded-$SLURM_JOB_ID"

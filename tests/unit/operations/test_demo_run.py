@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -313,6 +314,36 @@ def test_vanished_jobs_end_run(cluster: Cluster) -> None:
     """Somebody cancelled them."""
     document = run(cluster, [answer(job("begin", 0, 1)), *[answer(jobs=0) for _ in range(5)]])
     assert document["verdict"]["result"] == "failed" and document["error"]
+
+
+class TestTimeLimit:
+    """Each request takes 40 of 100 s by the clock of the module."""
+
+    @pytest.fixture(autouse=True)
+    def clock(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(following, "_LONGEST", 100.0)
+        passed = SimpleNamespace(monotonic=lambda: 40.0 * len(cluster.asked))
+        monkeypatch.setattr(following, "time", passed)
+
+    def test_run_that_writes_events_has_no_time_limit(self, cluster: Cluster) -> None:
+        answers = [answer(job("begin", 0, 1)), *[answer(*steps(0, step, step)) for step in range(1, 11)], answer(job("end", 0, 30), now=30)]
+        assert run(cluster, answers)["completed"]
+
+    def test_run_without_events_is_cancelled(self, cluster: Cluster) -> None:
+        document = run(cluster, [answer(job("begin", 0, 1)), *[answer() for _ in range(9)]])
+        assert document["error"] == "no event for 100 s; the jobs are cancelled"
+        assert cluster.asked[-1]["action"] == "cancel"
+
+
+def test_job_continues_after_its_time_limit(cluster: Cluster) -> None:
+    answers = [
+        answer(job("begin", 0, 1), *steps(0, 1, 5)),
+        answer(job("time-limit", 0, 60)),
+        answer(job("begin", 1, 70), *steps(1, 6, 10)),
+        answer(job("end", 1, 130), now=130),
+    ]
+    assert [one["outcome"] for one in run(cluster, answers)["attempts"]] == ["time limit", "completed"]
+    assert "attempt 0 (job 41): time-limit" in cluster.said
 
 
 def test_events_after_end_are_read(cluster: Cluster) -> None:

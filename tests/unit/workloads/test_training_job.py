@@ -24,6 +24,7 @@ if [ "$1" = true ]; then
     [ ! -e "$HOME/lost" ]; exit $?
 fi
 echo "$options $*" > "$HOME/srun"
+[ ! -e "$HOME/time-is-up" ] || { kill -USR1 "$PPID"; exec sleep 600; }
 SLURM_PROCID=0 "$@"; first=$?
 [ ! -e "$HOME/lost" ] || exec sleep 600
 SLURM_PROCID=1 "$@" && exit "$first"
@@ -35,6 +36,10 @@ SLURM_PROCID=1 "$@" && exit "$first"
 }
 LAUNCHER = """echo "$GLOO_SOCKET_IFNAME" >> "$HOME/ranks"
 [ -e "$HOME/broken" ] || : >> "$HOME/run/events-${RUN_FOLDER##*-}.jsonl"
+if [ -e "$HOME/saves" ]; then
+    echo '{"event": "checkpoint", "step": 40}' >> "$HOME/run/events-${RUN_FOLDER##*-}.jsonl"
+    [ "${RUN_FOLDER##*-}" -lt 6 ] || echo 0 > "$HOME/status"
+fi
 exit "$(cat "$HOME/status")"
 """
 
@@ -143,6 +148,27 @@ def test_attempts_are_limited(cluster: Path) -> None:
     (cluster / "status").write_text("1")
     assert run_script(cluster) == 1
     assert events(cluster)[-2:] == [("2", "failed"), ("2", "gave-up")] and called(cluster, "sbatch") == ""
+
+
+def test_attempts_that_save_checkpoints_are_not_limited(cluster: Path) -> None:
+    """A run of a week loses more nodes than one of an hour."""
+    (cluster / "status").write_text("1")
+    (cluster / "saves").write_text("")
+    assert run_script(cluster) == 0
+    assert events(cluster)[-3:] == [("5", "failed"), ("6", "begin"), ("6", "end")]
+
+
+def test_next_attempt_is_submitted_before_the_time_limit(cluster: Path) -> None:
+    (cluster / "time-is-up").write_text("")
+    assert run_script(cluster, 1) == 1
+    assert events(cluster) == [("1", "begin"), ("1", "time-limit")]
+    assert called(cluster, "sbatch").endswith("job.sh 2") and called(cluster, "probes") == ""
+    assert called(cluster, "scancel") == "--quiet --signal=KILL 7.0"
+
+
+@pytest.mark.parametrize(("minutes", "signalled"), [(60, True), (2, False)])
+def test_script_is_signalled_before_its_end_where_time_is_left(cluster: Path, minutes: int, signalled: bool) -> None:
+    assert ("#SBATCH --signal=B:USR1@60\n" in render(job(cluster, minutes=minutes))) is signalled
 
 
 def test_attempt_without_step_is_repeated_in_new_job(cluster: Path) -> None:

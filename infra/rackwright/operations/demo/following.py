@@ -21,7 +21,7 @@ Say = Callable[[str], None]
 POLL: Final = 2.0
 """Seconds between two queries of the jobs; a query is one squeue and one read of the event files."""
 _LONGEST: Final = 3600.0
-"""Seconds after which a run is cancelled: 200 steps on two busy cores take 40."""
+"""Seconds without a new event after which a run is cancelled: jobs may wait in a queue; 200 steps on two busy cores take 40."""
 _ANSWER: Final = 60.0
 """Seconds for a request: two commands of Slurm, each with a limit of 20 s, and the copy of 12 files."""
 _CANCELLED: Final = 90.0
@@ -184,11 +184,11 @@ def interrupted(following: Following, undone: str = "") -> UndeterminedError:
 
 
 async def _follow(following: Following, on_progress: Progress, say: Say) -> None:
-    """Read events until the run has ended, no job is left, or the time limit has passed."""
+    """Read events until the run has ended, no job is left, or none came for too long."""
     missing, silent_since, deadline = 0, 0.0, time.monotonic() + _LONGEST
     while not following.has_ended and missing < _MISSING:
         if time.monotonic() > deadline:
-            following.error = f"no end after {_LONGEST:.0f} s; the {following.unit}s are cancelled"
+            following.error = f"no event for {_LONGEST:.0f} s; the {following.unit}s are cancelled"
             await following.ask("cancel")
             return
         await asyncio.sleep(POLL)
@@ -203,6 +203,7 @@ async def _follow(following: Following, on_progress: Progress, say: Say) -> None
             continue
         silent_since = 0.0
         _take(following, answer, say)
+        deadline = time.monotonic() + _LONGEST if answer["lines"] else deadline
         missing = 0 if answer["jobs"] or answer["lines"] else missing + 1
         await on_progress(_progress(following, answer["jobs"]))
     await _read_rest(following, say)
@@ -223,7 +224,7 @@ def _take(following: Following, answer: dict[str, Any], say: Say) -> None:
     following.lines += answer["lines"]
     following.offsets, following.clock = answer["offsets"], answer["now"]
     for line in answer["lines"]:
-        if line["event"] in ("failed", "superseded", "gave-up") and "job" in line:
+        if line["event"] in ("failed", "time-limit", "superseded", "gave-up") and "job" in line:
             say(f"attempt {line['attempt']} (job {line['job']}): {line['event']}")
         elif line["event"] == "resume" and line["step"]:
             say(f"attempt {line['attempt']}: resumed from step {line['step']}")
