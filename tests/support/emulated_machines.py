@@ -158,10 +158,10 @@ class EmulatedMachines:
                 raise AssertionError(f"{name} did not start:\n{console[-2000:]}")
             time.sleep(1)
 
-    def try_on(self, name: str, command: str) -> subprocess.CompletedProcess[str]:
-        """Run a command on a machine as root."""
+    def try_on(self, name: str, command: str, *options: str) -> subprocess.CompletedProcess[str]:
+        """Run a command on a machine as root. `options`: of ssh_config(5), in place of those of the machine."""
         return subprocess.run(
-            ["ssh", "-F", str(self.ssh_config), name, command],
+            ["ssh", "-F", str(self.ssh_config), *(f"-o{option}" for option in options), name, command],
             capture_output=True,
             text=True,
             check=False,
@@ -169,10 +169,10 @@ class EmulatedMachines:
             stdin=subprocess.DEVNULL,
         )
 
-    def on(self, name: str, command: str) -> str:
+    def on(self, name: str, command: str, *options: str) -> str:
         """Return the output of a command on a machine; fail if the command fails. A busy machine has 180 s to accept a connection."""
         deadline = time.monotonic() + 180
-        while (ended := self.try_on(name, command)).returncode == 255 and time.monotonic() < deadline:
+        while (ended := self.try_on(name, command, *options)).returncode == 255 and time.monotonic() < deadline:
             time.sleep(2)
         assert not ended.returncode, f"{name}: {command}\n{ended.stdout}{ended.stderr}"
         return ended.stdout.strip()
