@@ -32,6 +32,8 @@ CHUNK_MIB: Final = 64
 """MiB of the declared size that a file of MooseFS takes, however small it is (docs/workloads.md)."""
 _CHECKPOINT_MIB: Final = 12
 """MiB of a checkpoint: 10.8 MB for 875,264 weights and their two moments."""
+_FAR: Final = 100
+"""Steps between two checkpoints of a long run, at most: 12 to 40 s on two cores, where a checkpoint takes 0.1 to 0.3 s (docs/chaos.md)."""
 KEEP: Final = 3
 """Checkpoints that a run keeps."""
 
@@ -54,8 +56,8 @@ class TrainingOptions:
 
     @property
     def every(self) -> int:
-        """Return the steps between two checkpoints: five in a run."""
-        return max(1, self.steps // 5)
+        """Return the steps between two checkpoints: five checkpoints in a short run, more in a long one."""
+        return min(max(1, self.steps // 5), _FAR)
 
 
 def train(stack: str, options: TrainingOptions, on_progress: Progress, say: Say) -> dict[str, Any]:
