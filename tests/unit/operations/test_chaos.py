@@ -9,6 +9,7 @@ import signal
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from rackwright.inventory.running_stack import RunningStack
 from rackwright.operations import stack as stacks
 from rackwright.operations.chaos import event, injection, lease, permission, records, session, watchdog
 from rackwright.operations.chaos.modes import SPECS, Mode, Place, affected, candidates, refusal
+from rackwright.operations.chaos.observation import ChaosSite, Watch
 from rackwright.operations.chaos.permission import Consent, Observation, objections, require_allowed
 from rackwright.operations.chaos.schedule import schedule_events
 from rackwright.operations.chaos.session import ChaosOptions, inject_failures, undo_all
@@ -84,6 +86,22 @@ def test_jobs_of_others_count_on_affected_nodes_unless_included() -> None:
     assert objections(observed, Consent("alice"), ["worker1"], []) == []
     assert len(objections(observed, Consent("alice"), ["worker0"], [])) == 1
     assert objections(observed, Consent("alice", everybody=True), ["worker0"], []) == []
+
+
+def test_next_training_run_is_followed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user cancelled the run and submitted another between two events, and the failure disturbs the new one."""
+    step = {"event": "step", "step": 1}
+
+    async def answer(_stack: str, _program: str, requests: dict[str, Any], _sudo: Any, **_: Any) -> tuple[dict[str, Any], dict[str, str]]:
+        followed = requests["login0"]["run"] or "new"
+        jobs = [{"name": "new", "user": "alice"}]
+        return {"login0": {"run": followed, "lines": [step], "offsets": {}, "now": 1.0, "error": "", "nodes": {}, "jobs": jobs}}, {}
+
+    monkeypatch.setattr(remote_exec, "run_on_nodes", answer)
+    running: Any = SimpleNamespace(name="lab", inventory=SimpleNamespace(target="lab", needs_sudo=lambda _name: False))
+    watch = Watch(running, ChaosSite("login0", "alice", "/results"), 1, "old", [{"event": "end", "job": "1"}, step])
+    asyncio.run(watch.observe_current_run())
+    assert (watch.run, watch.has_run) == ("new", True)
 
 
 @pytest.fixture

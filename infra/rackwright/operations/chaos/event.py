@@ -87,8 +87,7 @@ class EventRun:
 
     async def _objections(self) -> list[str]:
         running, spec = self.injector.running, SPECS[self.event.mode]
-        seen = await self.watch.observe()
-        self.watch.forget_ended_run(seen)
+        seen = await self.watch.observe_current_run()
         opened = [lease.id for lease in leases.open_leases(running.name)]
         found = objections(seen, self.consent, affected(self.event.mode, self.event.target, running.inventory), opened)
         if self.watch.run and not self.watch.has_run:

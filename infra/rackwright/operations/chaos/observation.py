@@ -90,7 +90,10 @@ class Watch:
         steps = any(line["event"] == "step" for line in self.lines)
         return bool(self.run) and steps and not any(line["event"] in ("end", "gave-up") and "job" in line for line in self.lines)
 
-    def forget_ended_run(self, seen: Observation) -> None:
-        """Follow the next run, if no job of this one is left."""
+    async def observe_current_run(self) -> Observation:
+        """Observe; follow the next run from now on, if no job of the one before is left."""
+        seen = await self.observe()
         if self.run and not seen.error and self.run not in {job["name"] for job in seen.jobs}:
             self.run, self.lines, self.offsets = "", [], {}
+            seen = await self.observe()
+        return seen
