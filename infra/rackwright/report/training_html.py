@@ -13,7 +13,8 @@ STYLE: Final = """
 .curve line{stroke:var(--dim);stroke-width:.5}.curve .lost{stroke:var(--bad);stroke-width:1;stroke-dasharray:3 3}
 .curve text{fill:currentColor}
 h3{font-size:1rem;margin:1.2rem 0 .4rem}.wide{overflow-x:auto;margin:.6rem 0}
-.wide th{text-align:left;font-weight:normal;color:var(--dim);padding:.15rem .5rem .15rem 0}.wide th:last-child{text-align:right}.wide td{overflow-wrap:normal}
+.wide th{text-align:left;font-weight:normal;color:var(--dim);padding:.15rem .5rem .15rem 0}
+.wide th:last-child{text-align:right}.wide td{overflow-wrap:normal}
 """
 _WIDTH, _HEIGHT = 400, 200
 """Size of the drawing in its own units, which are pixels on a phone."""
