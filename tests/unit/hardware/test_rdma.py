@@ -73,7 +73,6 @@ UNREAD = {
     "state": ({"state": ""}, (None, "LinkUp", 400.0, "InfiniBand"), "the state of mlx5_0 port 1 is empty"),
     "state-unknown-to-kernel": ({"state": "9: UNKNOWN"}, (None, "LinkUp", 400.0, "InfiniBand"), "the state of mlx5_0 port 1"),
     "physical-state": ({"physical": "5:"}, ("Active", None, 400.0, "InfiniBand"), "the physical state of mlx5_0"),
-    "physical-state-unknown-to-kernel": ({"physical": "9: <unknown>"}, ("Active", None, 400.0, "InfiniBand"), "the physical state of mlx5_0"),
     "rate": ({"rate": "fast"}, ("Active", "LinkUp", None, "InfiniBand"), "the rate of mlx5_0 port 1"),
     "link-layer": ({"layer": "ERR!"}, ("Active", "LinkUp", 400.0, None), "the link layer of mlx5_0 port 1"),
     "node-guid": ({"guid": "[N/A]"}, ("Active", "LinkUp", 400.0, "InfiniBand"), "the node GUID of mlx5_0 port 1"),

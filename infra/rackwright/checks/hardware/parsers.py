@@ -267,8 +267,8 @@ _LOGICAL: Final = {"INIT": "Initializing"}
 
 
 def _numbered(cell: str) -> str:
-    """Return the word of a state of the kernel, such as `4: ACTIVE`. It prints `<unknown>` for a number that it does not know."""
-    found = re.fullmatch(r"\d+: ([A-Za-z_ ]+)", cell)
+    """Return the word of a state of the kernel, such as `4: ACTIVE`."""
+    found = re.fullmatch(r"\d+: (.+)", cell)
     return words(found[1] if found else "")
 
 
