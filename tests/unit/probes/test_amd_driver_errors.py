@@ -39,6 +39,11 @@ LOGS = {
     "deferred": ((f"{GPU}{{3}}socket: 1, die: 0, 1 new deferred {IN_BLOCK}",), WARNING),
     "deferred-beside-none": ((f"{GPU}0 uncorrectable hardware errors and 2 deferred {IN_BLOCK}",), WARNING),
     "poison": (("amdgpu: RAS poison consumption, unmap queue flow succeeded: client id 27",), WARNING),
+    "poison-then-reset": (
+        (f"{GPU}{{14}}poison is consumed by client 12, kick off gpu reset flow", f"{GPU}GPU reset begin!", SUCCESS),
+        WARNING,
+    ),
+    "queue-that-cannot-be-removed": (("amdgpu: qcm fence wait loop timeout expired",), FAULT),
     "threshold": ((f"{GPU}RAS records:260 exceed threshold:256, GPU will not be initialized.", SUCCESS), FAULT),
     "threshold-reached": ((f"{GPU}Saved bad pages(256) reaches threshold value(256).",), FAULT),
     "threshold-is-near": ((f"{GPU}RAS records:231 exceeds 90% of threshold:256",), WARNING),

@@ -29,12 +29,13 @@ _REPLACEMENT: Final = re.compile(
 _BROKEN: Final = re.compile(
     r"GPU reset\s*(?:begin|\(\d+\) failed|end with ret = -\d)|GPU Recovery Failed|PCIe error recovery failed|device (?:is )?lost from bus"
     r"|Fatal error during GPU init|[hs]w_init of IP block <\S+> failed|MES failed to respon|MES might be in unrecoverable state"
-    r"|cp might be in an unrecoverable state|\bring \S+ timeout\b(?!.*\bsoft recovered)",
+    r"|cp might be in an unrecoverable state|qcm fence wait loop timeout|\bring \S+ timeout\b(?!.*\bsoft recovered)",
     re.IGNORECASE,
 )
 """A GPU that hangs, that does not start, or whose reset has not ended. The driver resets it; with success, the GPU works again."""
 _SURVIVED: Final = re.compile(
-    r"RAS poison consumption\b(?! interrupt for unsupported)|RAS records:\s*\d+ exceeds 90% of threshold|over temperature range"
+    r"RAS poison consumption\b(?! interrupt for unsupported)|poison is consumed"
+    r"|RAS records:\s*\d+ exceeds 90% of threshold|over temperature range"
     r"|Temperature Fault|PCI error: detected callback",
     re.IGNORECASE,
 )
@@ -115,7 +116,7 @@ def _entry(line: str, device: str) -> _Entry | None:
 
 _WORDS: Final = "|".join(
     (
-        *("hardware error", "poison consumption", "RAS records", "bad pages", "GPU will not", "RMA state"),
+        *("hardware error", "poison (consumption|is consumed)", "fence wait loop", "RAS records", "bad pages", "GPU will not", "RMA state"),
         *("training failed", "load failed", "test failed", "fw_status", "shutdown due", "GPU reset", "Recovery Failed", "during GPU init"),
         *("w_init of IP", "lost from bus", "PCIe? error", "MES failed", "MES might", "unrecoverable state", "[Rr]ing .*(timeout|reset)"),
         *("over temperature", "Temperature Fault", "Initialized amdgpu"),
