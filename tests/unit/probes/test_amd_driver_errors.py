@@ -51,6 +51,8 @@ LOGS = {
     "hang": ((HANG,), FAULT),
     "hang-then-reset": ((HANG, f"{GPU}GPU reset begin!. Source:  3", f"{GPU}GPU reset succeeded, trying to resume", SUCCESS), HEALTHY),
     "hang-of-a-queue": ((HANG.replace("[drm:", f"{GPU}[drm:"), f"{GPU}Ring comp_1.0.1 reset succeeded"), HEALTHY),
+    "hang-of-a-queue-on-linux-6.12": ((f"{GPU}ring comp_1.0.1 timeout, signaled seq=8", f"{GPU}Ring comp_1.0.1 reset success"), HEALTHY),
+    "hang-of-a-queue-whose-reset-fails": ((f"{GPU}ring comp_1.0.1 timeout, signaled seq=8", f"{GPU}Ring comp_1.0.1 reset failed"), FAULT),
     "hang-that-ends": ((f"{GPU}ring comp_1.0.1 timeout, but soft recovered",), HEALTHY),
     "reset-without-end": ((f"{GPU}GPU reset begin!", f"{GPU}GPU reset succeeded, trying to resume"), FAULT),
     "reset-fails": ((f"{GPU}GPU reset begin!", f"{GPU}GPU reset(2) failed"), FAULT),

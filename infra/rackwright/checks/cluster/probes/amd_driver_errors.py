@@ -51,7 +51,7 @@ the hardware may return."""
 _RECOVERED: Final = re.compile(
     r"GPU reset\s*\(\d+\) succeeded|Initialized amdgpu \S+ .*for (?P<device>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9])", re.IGNORECASE
 )
-_RING_RECOVERED: Final = re.compile(r"\bRing \S+ reset succee?ded", re.IGNORECASE)
+_RING_RECOVERED: Final = re.compile(r"\bRing \S+ reset succe", re.IGNORECASE)
 """The driver reset one queue (Linux 6.12 on)."""
 _RING: Final = re.compile(r"\bring \S+ timeout\b", re.IGNORECASE)
 _DEVICE: Final = re.compile(r"\bamdgpu(?: |:\s*)(?P<device>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9])\b", re.IGNORECASE)
