@@ -15,6 +15,7 @@ from support.verdicts import verdict_of
 from rackwright.checks.cluster import test_amd_gpu, test_gpu, test_neuron, test_node, test_software
 from rackwright.checks.cluster.harness.probe import Probe
 from rackwright.checks.cluster.probes.amd_device_files import AMD_DEVICES, ROCM
+from rackwright.checks.cluster.probes.amd_driver_errors import AMD_ERRORS
 from rackwright.checks.cluster.probes.amd_gpu import AMD_GPUS, AMD_LINKS, AMD_METRICS, AMD_PAGES, AMD_PCI
 from rackwright.checks.cluster.probes.identity import THREADS
 from rackwright.checks.cluster.probes.imex import IMEX_CHANNEL, IMEX_DOMAIN
@@ -156,8 +157,8 @@ CASES: Mapping[str, tuple[Any, tuple[Probe[Any], ...], Mapping[str, str]]] = {
     **{
         f"amd_gpu.{name.removeprefix('test_')}": (
             check,
-            (AMD_DEVICES, AMD_GPUS, AMD_LINKS, AMD_METRICS, AMD_PAGES, AMD_PCI, ROCM),
-            {"amd-smi": AMD_SMI, "stat": STAT_OF_AMD, "cat": captured("rocm")},
+            (AMD_DEVICES, AMD_ERRORS, AMD_GPUS, AMD_LINKS, AMD_METRICS, AMD_PAGES, AMD_PCI, ROCM),
+            {"amd-smi": AMD_SMI, "stat": STAT_OF_AMD, "cat": captured("rocm"), "journalctl": captured("amd-errors")},
         )
         for name, check in vars(test_amd_gpu).items()
         if name.startswith("test_")

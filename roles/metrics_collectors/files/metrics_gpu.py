@@ -81,8 +81,13 @@ def xids(text: str) -> Counter[tuple[str, str]]:
 
     >>> xids("NVRM: Xid (PCI:0000:10:00): 79, pid='<unknown>'")
     Counter({('0000:10:00', '79'): 1})
+
+    A line of a MIG instance names it after the address; that of some drivers has the number of the GPU before the word.
+
+    >>> xids("NVRM: Xid (PCI:0000:10:00 GPU-I:02): 94, pid=7, x") + xids("NVRM: GPU0 Xid (PCI:0000:10:00): 94, x")
+    Counter({('0000:10:00', '94'): 2})
     """
-    found = re.findall(r"NVRM: Xid \(PCI:([0-9A-Fa-f]+:[0-9A-Fa-f]+:[0-9A-Fa-f]+)(?:\.\d)?\): (\d+)", text)
+    found = re.findall(r"NVRM:\s*(?:GPU\s?\d+:?\s*)?Xid \((?:PCI:)?([0-9A-Fa-f]+:[0-9A-Fa-f]+:[0-9A-Fa-f]+)\b[^)]*\):\s*(\d+)", text)
     return Counter((slot(address), code) for address, code in found)
 
 
@@ -112,7 +117,7 @@ def kernel_log(simulated: bool) -> str:
         except FileNotFoundError:
             return ""
     return output_of(
-        ["journalctl", "--quiet", "--dmesg", "--no-pager", "--output=cat", "--since=-5min", "--grep=NVRM: Xid"], statuses=(0, 1)
+        ["journalctl", "--quiet", "--dmesg", "--no-pager", "--output=cat", "--since=-5min", "--grep=NVRM:.*Xid"], statuses=(0, 1)
     )
 
 

@@ -27,6 +27,7 @@ OF_KERNEL = {
     "sdr-one-lane": ({"rate": "2.5 Gb/sec (1X SDR)"}, ("Active", "LinkUp", 2.5, "InfiniBand")),
     "sdr-of-older-kernel": ({"rate": "10 Gb/sec (4X)"}, ("Active", "LinkUp", 10.0, "InfiniBand")),
     "down": ({"state": "1: DOWN", "physical": "3: Disabled", "rate": "10 Gb/sec (4X SDR)"}, ("Down", "Disabled", 10.0, "InfiniBand")),
+    "test-of-the-link": ({"physical": "7: Phy Test"}, ("Active", "Phy Test", 400.0, "InfiniBand")),
     "polling": ({"state": "1: DOWN", "physical": "2: Polling"}, ("Down", "Polling", 400.0, "InfiniBand")),
     "without-subnet-manager": ({"state": "2: INIT"}, ("Initializing", "LinkUp", 400.0, "InfiniBand")),
     "armed": ({"state": "3: ARMED"}, ("Armed", "LinkUp", 400.0, "InfiniBand")),

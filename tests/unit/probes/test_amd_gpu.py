@@ -14,6 +14,7 @@ from rackwright.checks.cluster import test_amd_gpu
 from rackwright.checks.cluster.harness.probe import CommandOutput
 from rackwright.checks.cluster.harness.tool_output import UnreadableValue
 from rackwright.checks.cluster.probes.amd_device_files import AMD_DEVICES, ROCM
+from rackwright.checks.cluster.probes.amd_driver_errors import AMD_ERRORS
 from rackwright.checks.cluster.probes.amd_gpu import (
     AMD_GPUS,
     AMD_LINKS,
@@ -34,6 +35,7 @@ OUTPUTS = {
     AMD_LINKS: "amd-links/good-rocm-7.1",
     AMD_PCI: "amd-pci/good",
     AMD_DEVICES: "amd-devices/good",
+    AMD_ERRORS: "amd-errors/good",
     ROCM: "rocm/good",
 }
 MI210 = {AMD_GPUS: "amd-gpus/good-rocm-6.0", AMD_METRICS: "amd-metrics/good-mi210-rocm-6.0"}
@@ -172,11 +174,7 @@ FAULTS = {
         ([value(AMD_METRICS, "total_uncorrectable_count", "0", "-")], UNKNOWN, '"-"'),
         ([value(AMD_METRICS, "total_deferred_count", "0", "4")], PASSED, ""),
         ([value(AMD_METRICS, "total_correctable_count", "2", "9999")], PASSED, ""),
-        (
-            [value(AMD_METRICS, "total_uncorrectable_count", "0", '"ERR!"'), (AMD_GPUS, None, "\n")],
-            UNKNOWN,
-            "ERR!",
-        ),
+        ([value(AMD_METRICS, "total_uncorrectable_count", "0", '"ERR!"'), (AMD_GPUS, None, "\n")], UNKNOWN, "ERR!"),
     ],
     "corrected_errors_within_limit": [
         ([value(AMD_METRICS, "correctable_count", "2", "99")], PASSED, ""),
@@ -216,6 +214,8 @@ FAULTS = {
         ([value(AMD_GPUS, "bad_page_threshold_exceeded", '"False"', '"True"')], FAILED, "more than the threshold"),
         ([value(AMD_GPUS, "bad_page_threshold_exceeded", '"False"', '"?"')], UNKNOWN, "threshold_exceeded"),
     ],
+    "no_driver_errors": [([(AMD_ERRORS, None, captured("amd-errors/failed-reset"))], FAILED, "GPU reset(2) failed")],
+    "no_driver_warnings": [([(AMD_ERRORS, None, "amdgpu: RAS poison consumption, client id 27\n")], FAILED, "poison")],
     "pcie_links_are_full": [
         ([value(AMD_METRICS, "width", "16", "8")], FAILED, "GPU 0 lanes: x8 of x16"),
         ([value(AMD_METRICS, "value", "32", "2.5")], FAILED, "GPU 0 rate: 2.5 of 32 GT/s"),

@@ -18,6 +18,7 @@ FOLDER = Path(__file__).parents[1] / "captured"
 TAKES_ANY_TEXT = {
     "hosts": "whatever stands in the file is what it says",
     "gpu-xids": "lines that are no XID errors are other lines of the log",
+    "amd-errors": "the same",
 }
 
 

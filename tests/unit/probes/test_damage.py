@@ -55,6 +55,7 @@ def test_damaged_output_raises_only_undetermined_error(one):
 EMPTY_IS_AN_ANSWER = {
     ("checks", "hosts"): "an empty file is what it says",
     ("checks", "gpu-xids"): "the command looks for another line of the log before it prints none",
+    ("checks", "amd-errors"): "the same",
     ("checks", "fabric-ports"): "a node without adapters",
     ("checks", "pods-left"): "the blank line that echo prints where nothing is left",
     ("hardware", "numa"): "a kernel without NUMA; a part of the hardware report, which judges nothing",

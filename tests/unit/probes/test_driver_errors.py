@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from support.rows import each_row
 from support.verdicts import answers_of, verdict_of
 
+from rackwright.catalog.alerts import alerts
 from rackwright.checks.cluster import test_gpu
-from rackwright.checks.cluster.probes.driver_errors import XIDS, Severity, parse_xids
+from rackwright.checks.cluster.probes.driver_errors import XIDS, Severity, parse_xids, severity_of
 from rackwright.report.verdict import Verdict
 
 PASSED, FAILED, UNKNOWN = Verdict.PASSED, Verdict.FAILED, Verdict.UNKNOWN
@@ -153,3 +156,9 @@ def test_line_without_number_is_unknown(line):
 )
 def test_other_lines_are_ignored(line):
     assert parse_xids(line) == ()
+
+
+def test_alert_leaves_out_the_numbers_that_the_check_passes():
+    left_out = "|".join(re.findall(r'xid!~"([^"]+)"', alerts()["GpuXid"].expression))
+    silent = {number for number in range(200) if re.fullmatch(left_out, str(number))}
+    assert silent == {number for number in range(200) if severity_of(number) in (PROGRAM, NOTE)}

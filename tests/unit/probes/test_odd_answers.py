@@ -281,6 +281,11 @@ class TestTopology:
         assert found.value.paths["GPU0"] == {"GPU1": "NV4", "mlx5_3": "SYS"}
         assert found.value.paths["GPU1"] == hardware.parse_gpu_links(CARDS).paths["GPU1"]
 
+    def test_empty_affinity_is_none(self):
+        """In a virtual machine without NUMA nodes, nvidia-smi leaves both affinities of a GPU empty."""
+        found = hardware.parse_gpu_links("\tGPU0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\nGPU0\t X \t\t\t\tN/A\n\nLegend:\n")
+        assert found.numa == {"GPU0": "N/A"}
+
     def test_row_with_shifted_cells_is_unknown(self):
         matrix = read_matrix(CARDS.replace("GPU1\tNV4\t X ", "GPU1\t X \tNV4"))
         assert isinstance(matrix.paths["GPU1", "GPU0"], UnreadableValue) and matrix.paths["GPU0", "GPU1"] == "NV4"

@@ -115,6 +115,20 @@ def test_cause_and_evidence(job: JobRun, entries: list[LogEntry], text: str, evi
     assert list(found.evidence) == evidence
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "amdgpu 0000:0c:00.0: amdgpu: {7}1 uncorrectable hardware errors detected in umc block",
+        "amdgpu 0000:0c:00.0: {1}uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!",
+        "amdgpu 0000:0c:00.0: amdgpu: GPU reset begin!",
+        "amdgpu 0000:0c:00.0: amdgpu: ring comp_1.0.1 timeout, signaled seq=81, emitted seq=83",
+    ],
+)
+def test_errors_of_amdgpu_are_named_beside_the_cause(message: str) -> None:
+    harmless = kernel("amdgpu 0000:0c:00.0: amdgpu: 0 uncorrectable hardware errors detected in umc block")
+    assert explain(run(exit_code=7), [EXIT, kernel(message), harmless]).also == (kernel(message),)
+
+
 def test_other_entries_of_the_kernel_are_named_beside_the_cause() -> None:
     found = explain(run(exit_code=7), [EXIT, XID, kernel("audit: type=1400")])
     assert (found.evidence, found.also) == ((EXIT,), (XID,))

@@ -10,6 +10,7 @@ from rackwright.checks.cluster.harness.arguments import Ask, Record
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.tool_output import UnreadableValue, read_values
 from rackwright.checks.cluster.probes.amd_device_files import AMD_DEVICES, ROCM
+from rackwright.checks.cluster.probes.amd_driver_errors import AMD_ERRORS
 from rackwright.checks.cluster.probes.amd_gpu import (
     AMD_GPUS,
     AMD_LINKS,
@@ -22,6 +23,7 @@ from rackwright.checks.cluster.probes.amd_gpu import (
     AmdGpu,
     responding,
 )
+from rackwright.checks.cluster.probes.driver_errors import Severity, errors_of
 from rackwright.checks.cluster.probes.nvidia_smi import GpuList
 from rackwright.errors import UndeterminedError
 
@@ -102,6 +104,19 @@ def test_no_bad_pages_are_due(ask: Ask, expect: Expect) -> None:
 def test_retired_pages_within_limit(ask: Ask, expect: Expect) -> None:
     """A GPU with more retired pages than its firmware's threshold is replaced. amd-smi compares them from ROCm 7.0 on."""
     expect(_faults(_listed(ask(AMD_GPUS)), lambda gpu: _if(gpu.pages_exceeded, "more than the threshold"), "retired pages"), {})
+
+
+def test_no_driver_errors(ask: Ask, expect: Expect) -> None:
+    """Errors in the kernel log since boot that need a reset, a reboot or a replacement, as a GPU that hangs and whose reset failed.
+
+    A reset of the GPU that succeeded ends those before it, apart from errors that only a replacement ends.
+    """
+    expect(errors_of(ask(AMD_ERRORS), Severity.FAULT), [])
+
+
+def test_no_driver_warnings(ask: Ask, expect: Expect) -> None:
+    """Errors in the kernel log since boot that the GPU survived, and that precede worse ones: uncorrectable errors before a reset, heat."""
+    expect(errors_of(ask(AMD_ERRORS), Severity.WARNING), [])
 
 
 def test_pcie_links_are_full(node: Record, ask: Ask, expect: Expect) -> None:

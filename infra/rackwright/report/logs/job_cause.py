@@ -45,6 +45,8 @@ HARDWARE: Final = (
     r"NVRM: Xid|SXid|Machine check|mce: |Hardware Error|EDAC .*UE|out of memory|Out of memory|oom-kill|fallen off the bus"
     r"|I/O error|EXT4-fs error|XFS .*(?:error|shutdown)|nfs: server .* not responding|LustreError|link (?:is )?down|soft lockup|hung_task"
     r"|blocked for more than|mlx5_core .*(?:err|fatal|health)"
+    r"|amdgpu.*(?:[1-9]\d* (?:new )?(?:uncorrectable|deferred) hardware errors|uncorrectable hardware error\()"
+    r"|amdgpu.*(?:GPU reset|ring \S+ timeout|poison)"
 )
 """Lines of the kernel that matter to each job of a node: GPU, CPU, memory, disk, file system, network."""
 _WAITS: Final = {

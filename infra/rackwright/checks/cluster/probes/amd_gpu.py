@@ -35,6 +35,10 @@ def _amd_smi(words: str) -> str:
     return f"PATH=$PATH:/opt/rocm/bin amd-smi {words} --json 2>&1"
 
 
+_ROCM_SMI: Final = "PATH=$PATH:/opt/rocm/bin rocm-smi --showid --showproductname --showbus --showmeminfo vram --json 2>&1"
+"""Distributions and ROCm before 6.0 have rocm-smi alone. Its JSON has neither ECC errors nor pages (ROCm, issue 4374)."""
+
+
 @dataclass(frozen=True)
 class AmdGpu:
     """One GPU, or one die of an MI250, as `amd-smi static` describes it. None where amd-smi prints no value."""
@@ -111,7 +115,14 @@ def parse_amd_gpus(text: str) -> GpuList[AmdGpu]:
     return read_gpus(text, _gpu)
 
 
-AMD_GPUS = Probe("amd-gpus", on="amd_gpu", command=_amd_smi("static"), parse=parse_amd_gpus, timeout=GPU_TOOL_SECONDS, statuses=ENDS)
+AMD_GPUS = Probe(
+    "amd-gpus",
+    on="amd_gpu",
+    command=f"o=$({_amd_smi('static')}); s=$?; [ $s != 127 ] || {{ o=$({_ROCM_SMI}); s=$?; }}; printf '%s\\n' \"$o\"; exit $s",
+    parse=parse_amd_gpus,
+    timeout=GPU_TOOL_SECONDS,
+    statuses=ENDS,
+)
 
 THERMAL: Final = {
     "prochot": "processor hot",

@@ -3,13 +3,15 @@
 amd-smi prints one value per line, indented by four spaces for each level. The reader follows the indentation, so that a damaged line
 costs its own value alone. Source of keys and forms: amdsmi_cli of ROCm 6.0 to 7.2 (a list of GPUs until 6.3, later an object with
 `gpu_data`; quantities are numbers, texts with a unit, or objects with `value` and `unit`).
+
+Where amd-smi is not installed, rocm-smi describes the GPUs (rocm_smi.py of ROCm 5.0 to 6.4): one object with a key `card0` for each GPU.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
@@ -25,7 +27,9 @@ _NO_DRIVER: Final = re.compile(
     re.IGNORECASE,
 )
 """Messages with which amd-smi reports that the driver amdgpu is not loaded (amdsmi_init.py of ROCm 6.0 to 7.2)."""
-_NONE_FOUND: Final = re.compile(r"can ?not find a device|DEVICE_NOT_FOUND|no gpus? (found|detected)", re.IGNORECASE)
+_NONE_FOUND: Final = re.compile(
+    r"can ?not find a device|DEVICE_NOT_FOUND|no gpus? (found|detected)|no DRM devices available", re.IGNORECASE
+)
 _NAMED: Final = re.compile(r'"([^"]*)"\s*:\s*')
 _GPU: Final = re.compile(r'[ \t]*"gpu"\s*:')
 _CLOSERS: Final = frozenset({"}", "]"})
@@ -38,7 +42,7 @@ def read_gpus(text: str, make: Callable[[Row], T]) -> GpuList[T]:
 
     Raise ValueError where no line describes a GPU and amd-smi does not report that there is none.
     """
-    printed = _one_value_per_line(text)
+    printed = _one_value_per_line(_of_rocm_smi(text))
     blocks, others = _blocks(lines_of(printed))
     failure = next((line for line in others if _NO_DRIVER.search(line)), "")
     if not blocks and not failure and not any(_NONE_FOUND.search(line) for line in others):
@@ -79,6 +83,54 @@ def _without(cell: str, unit: str) -> str:
     ('32', '32')
     """
     return cell.strip()[: -len(unit)].strip() if unit and cell.strip().endswith(unit) else cell
+
+
+_CARD: Final = re.compile(r"card(\d+)")
+_OF_CARD: Final = {
+    "Device ID": "asic/device_id",
+    "GPU ID": "asic/device_id",
+    "Device Name": "asic/market_name",
+    "Card series": "asic/market_name",
+    "Card Series": "asic/market_name",
+    "PCI Bus": "bus/bdf",
+    "VRAM Total Memory (B)": "vram/size",
+}
+"""Keys of rocm-smi in its releases, and the paths of these values in amd-smi's output. The first key that is printed counts.
+`Card model` is left out: until ROCm 6.1 it is the number of the board."""
+
+
+def _of_rocm_smi(text: str) -> str:
+    """Return the JSON of rocm-smi in amd-smi's form, with its warnings; any other text as it is.
+
+    >>> print(_of_rocm_smi('{"card2": {"GPU ID": "0x740f", "PCI Bus": "0000:C1:00.0"}}').replace("\\n", "").replace(" ", ""))
+    {"gpu_data":[{"gpu":2,"asic":{"device_id":"0x740f"},"bus":{"bdf":"0000:C1:00.0"}}]}
+    """
+    start = re.search(r"^\{\s*\"(?:card\d+|system)\"", text, re.MULTILINE)
+    if start is None:
+        return text
+    try:
+        document, end = json.JSONDecoder().raw_decode(text, start.start())
+    except ValueError:
+        return text
+    cards = [(int(found[1]), cells) for name, cells in document.items() if (found := _CARD.fullmatch(name))]
+    printed = json.dumps({"gpu_data": [_card(number, cells) for number, cells in cards]}, indent=4)
+    return f"{text[: start.start()]}{printed}{text[end:]}"
+
+
+def _card(number: int, cells: Mapping[str, str]) -> dict[str, object]:
+    """Return one GPU of rocm-smi in amd-smi's form. The driver has bound it: rocm-smi lists the GPUs of amdgpu alone."""
+    gpu: dict[str, object] = {"gpu": number}
+    for key, path in _OF_CARD.items():
+        section, _, name = path.partition("/")
+        value = str(cells.get(key, "")).strip()
+        there = gpu.setdefault(section, {})
+        if value and not is_absent(value) and isinstance(there, dict):
+            there.setdefault(name, _mebibytes(value) if name == "size" else value)
+    return {section: value for section, value in gpu.items() if value != {}}
+
+
+def _mebibytes(value: str) -> object:
+    return {"value": int(value) // 2**20, "unit": "MB"} if value.isdigit() else value
 
 
 def _one_value_per_line(text: str) -> str:

@@ -11,7 +11,8 @@ from rackwright.checks.cluster.harness.tool_output import UnreadableValue, is_cu
 
 _WAY: Final = re.compile(r"X|NV\d+|PIX|PXB|PHB|NODE|SYS|SOC|OK")
 """Words of the legend. Drivers before 384 print SOC for SYS."""
-_NUMA: Final = re.compile(r"\d+([-,]\d+)*|N/A")
+_NONE: Final = "N/A"
+_NUMA: Final = re.compile(rf"\d+([-,]\d+)*|{_NONE}")
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def read_matrix(text: str) -> Matrix:
             ways[peer, other] = way
         if peer.startswith("GPU") and set(heads) - set(peers) - {"CPU Affinity"}:
             place = heads.index("NUMA Affinity") if "NUMA Affinity" in heads else len(cells)
-            cell = cells[place] if len(cells) > place else None
+            cell = (cells[place] or _NONE) if len(cells) > place else None  # empty in virtual machines without NUMA nodes
             known = cell is not None and _NUMA.fullmatch(cell)
             numa[peer] = cell if known and cell is not None else UnreadableValue(f"{peer} NUMA Affinity", cell, rows.get(peer, ""))
     return Matrix(peers, ways, _devices(peers, lines[end : len(lines) - is_cut(text)]), numa)
