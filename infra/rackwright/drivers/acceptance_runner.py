@@ -43,7 +43,7 @@ async def run_acceptance(inventory: Path, ssh_config: Path, options: Sequence[st
     except asyncio.CancelledError:
         child.send_signal(signal.SIGTERM)
         await asyncio.wait_for(child.wait(), _GRACE)
-    return await child.wait(), (await complaints).decode().strip()
+    return await child.wait(), (await complaints).decode("utf-8", "replace").strip()
 
 
 def _progress(line: bytes) -> str:

@@ -66,7 +66,9 @@ class Gpu(NamedTuple):
 def run(*command: str) -> str:
     """Return the output of a command; MigError where it fails."""
     try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS)
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace", timeout=SECONDS
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise MigError(f"{' '.join(command)}: {error}") from None
     if done.returncode:

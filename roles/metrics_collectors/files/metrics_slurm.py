@@ -30,6 +30,31 @@ FLAGS = {
     "REBOOT_REQUESTED": "reboot_req",
     "RESERVED": "resv",
 }
+SUFFIXES = {
+    "*": "NOT_RESPONDING",
+    "~": "POWERED_DOWN",
+    "#": "POWERING_UP",
+    "%": "POWERING_DOWN",
+    "$": "MAINTENANCE",
+    "@": "REBOOT_REQUESTED",
+    "-": "PLANNED",
+}
+"""Flags that sinfo, and scontrol before Slurm 21.08, print as a character after a state: sinfo(1), NODE STATE CODES."""
+SYNONYMS = {
+    "DRAINED": "DRAIN",
+    "DRAINING": "DRAIN",
+    "FAILING": "FAIL",
+    "INVAL": "INVALID_REG",
+    "MAINT": "MAINTENANCE",
+    "NO_RESPOND": "NOT_RESPONDING",
+    "POWER": "POWERED_DOWN",
+    "REBOOT": "REBOOT_REQUESTED",
+}
+"""Names of flags in older releases and in sinfo."""
+ORIGINS = {"CLOUD", "DYNAMIC_FUTURE", "DYNAMIC_NORM"}
+"""Flags that say where a node comes from, not whether it accepts jobs."""
+UNKNOWN_FLAG = "?"
+"""What scontrol prints for a flag of a newer slurmctld (slurm_protocol_defs.c, node_state_flag_string_single)."""
 JOBS = {
     "BOOT_FAIL": "bootfail",
     "CANCELLED": "cancelled",
@@ -62,14 +87,18 @@ def states_of(cell: str) -> frozenset[str]:
 
     >>> sorted(states_of("DOWN*+DRAIN")), sorted(states_of("MIXED+PLANNED"))
     (['DOWN', 'DRAIN', 'NOT_RESPONDING'], ['MIXED', 'PLANNED'])
+    >>> sorted(states_of("MIXED#+CLOUD")), sorted(states_of("IDLE+MAINT"))
+    (['CLOUD', 'MIXED', 'POWERING_UP'], ['IDLE', 'MAINTENANCE'])
     """
     words: set[str] = set()
     for word in cell.split("+"):
+        if words and word == UNKNOWN_FLAG:
+            continue
         name = re.match(r"[A-Z_]+", word)
         if not name:
             raise CollectError(f'"{cell}" is no state of a node')
-        words |= {name[0]} | ({"NOT_RESPONDING"} if word.endswith("*") else set())
-    return frozenset({"DRAIN" if word in ("DRAINED", "DRAINING") else word for word in words})
+        words |= {SYNONYMS.get(name[0], name[0]), *(SUFFIXES[mark] for mark in word[name.end() :] if mark in SUFFIXES)}
+    return frozenset(words)
 
 
 def nodes(text: str) -> dict[str, dict[str, str]]:
@@ -146,7 +175,7 @@ def add_jobs(configuration: Mapping[str, Any], rows: list[tuple[str, tuple[str, 
 
 def add_partitions(configuration: Mapping[str, Any], live: Mapping[str, Mapping[str, str]], samples: Samples) -> None:
     """Count the idle nodes of each partition that accept jobs."""
-    idle = [fields.get("Partitions", "").split(",") for fields in live.values() if states_of(fields["State"]) == {"IDLE"}]
+    idle = [fields.get("Partitions", "").split(",") for fields in live.values() if states_of(fields["State"]) - ORIGINS == {"IDLE"}]
     for partition in sorted({*configuration["partitions"], *(name for names in idle for name in names if name)}):
         samples.set("slurm_partition_nodes_idle", sum(partition in names for names in idle), partition=partition)
 

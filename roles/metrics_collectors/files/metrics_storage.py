@@ -29,7 +29,11 @@ def mounted(text: str) -> set[str]:
 def space(mount: str) -> tuple[int, int] | None:
     """Return size and available bytes; None without an answer. The child is left behind: it may not be killable while it waits."""
     child = subprocess.Popen(
-        ["stat", "--file-system", "--format=%S %b %a", "--", mount], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ["stat", "--file-system", "--format=%S %b %a", "--", mount],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        encoding="utf-8",
+        errors="replace",
     )
     try:
         said, _ = child.communicate(timeout=ANSWER_LIMIT)

@@ -120,6 +120,13 @@ class TestSlurmHealth:
         assert set(bad(findings)) == {("job_runs", unfit), ("job_runs_as_its_user", unfit)}
         assert "rackwright: gpu.count_matches_plan" in findings["job_runs", unfit].found
 
+    def test_unread_state_leaves_the_verdicts_on_jobs(self, asked):
+        reason = " Reason=fan 3 is loud [root@2026-11-22T03:37:40]\n"
+        nodes = captured("slurm-nodes").replace("State=IDLE", "State=[N/A]").replace("\n", reason)
+        scope = replace(asked, answers={**asked.answers, "slurm-nodes": CommandOutput(out=nodes)})
+        findings = judged(slurm_health, scope, outputs(slurm_health, scope, lambda job, node, rank: None))
+        assert {finding.verdict for (check, _), finding in findings.items() if check == "job_runs"} == {Verdict.FAILED}
+
     def test_timed_out_job_is_unknown(self, asked):
         found = outputs(slurm_health, asked, lambda job, node, rank: spoken(node))
         late = replace(found["hello-worker1"], status=124, error="no end after 60 s", tasks=())

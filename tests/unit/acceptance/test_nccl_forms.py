@@ -159,6 +159,20 @@ def test_form_of_a_good_run_passes(form: str) -> None:
     ]
 
 
+OLD_ALLTOALL = (
+    ANNOUNCED + devices() + WITHOUT_ROOT + "".join(
+        f" {size} {size // 32} float           520935 0.52 48.1 0e+00   519562 0.52 48.6  {{place}}\n" for size in SIZES
+    ) + END
+)  # fmt: skip
+"""Releases before 2.13 have a title `redop` above a row without one, and count no errors in place."""
+
+
+@each_row(("place", "wrong"), [("1e+00", 0), ("N/A", 0)])
+def test_row_without_reduction_is_read_by_column(place: str, wrong: int) -> None:
+    run = nccl.parse(OLD_ALLTOALL.format(place=place))
+    assert (run.bandwidth_gb_s, run.wrong) == (48.6, wrong)
+
+
 SICK_FORMS = {
     "out of bounds of an old release": changed(GOOD_FORMS["release without root and with error"], old="0 OK", new="248 FAILED"),
     "out of bounds without a count": changed(ONE, old="0 OK", new="3 FAILED"),

@@ -50,6 +50,10 @@ BANDWIDTHS = {
     "all sizes": (BANDWIDTH.replace(ROW, " 65536      5000             388.41             387.92             0.739899\n" + ROW), 393.24),
     "one row per interval": (BANDWIDTH.replace(ROW, ROW + ROW.replace("393.24", " 92.31") + ROW), 92.31),
     "decimal comma": (BANDWIDTH.replace("393.24", "393,24"), 393.24),
+    "release with the least bandwidth": (
+        BANDWIDTH.replace("MsgRate[Mpps]\n", "MsgRate[Mpps]        BW min[Gb/sec]\n").replace("0.046877\n", "0.046877\t\t  0.00\n"),
+        393.24,
+    ),
     "six digits": (BANDWIDTH.replace("393.24", "393.240001"), 393.240001),
     "names by the kernel": (BANDWIDTH.replace("mlx5_0", "roceP2p1s0f0"), 393.24),
 }

@@ -101,3 +101,12 @@ def test_failing_ip_command_is_unknown(monkeypatch):
     monkeypatch.setattr(external_probes.subprocess, "run", lambda *_, **__: refused)
     with pytest.raises(UndeterminedError, match="is unknown"):
         external_probes._route("10.0.0.1")
+
+
+def test_hanging_ip_command_is_unknown(monkeypatch):
+    def hang(command, **options):
+        raise subprocess.TimeoutExpired(command, options["timeout"])
+
+    monkeypatch.setattr(external_probes.subprocess, "run", hang)
+    with pytest.raises(UndeterminedError, match=r"10\.0\.0\.1: no answer in 30 s"):
+        external_probes._route("10.0.0.1")

@@ -121,6 +121,11 @@ NODE = "NodeName=w0 CPUAlloc=4 CPUTot=8 Gres=gpu:h100:8 State={} Partitions=gpu 
         pytest.param("DOWN+INVALID_REG", {"down", "invalid_reg"}, id="invalid-registration"),
         pytest.param("UNKNOWN*", {"unknown", "noresp"}, id="unknown"),
         pytest.param("FUTURE", {"future"}, id="future"),
+        pytest.param("MIXED#+CLOUD", {"mixed", "powering_up"}, id="powering-up-before-21.08"),
+        pytest.param("IDLE+CLOUD+POWER", {"idle", "powered_down"}, id="powered-down-before-21.08"),
+        pytest.param("ALLOCATED@", {"alloc", "reboot_req"}, id="reboot-by-character"),
+        pytest.param("IDLE+MAINT+RESERVED", {"idle", "maint", "resv"}, id="maintenance-before-21.08"),
+        pytest.param("MIXED+?+DRAIN", {"mixed", "drain"}, id="flag-of-a-newer-controller"),
     ],
 )
 def test_slurm_node_states(collect: Collect, state: str, up: set[str]) -> None:
@@ -145,6 +150,12 @@ def test_slurm_without_answer_writes_no_counts(collect: Collect, answers: dict[s
     found = collect("slurm", {**{key: value for key, value in SLURM.items() if not any(key.startswith(one) for one in answers)}, **answers})
     assert found[success("slurm")] == 0, why
     assert "slurm_nodes" not in found
+
+
+@pytest.mark.parametrize(("state", "idle"), [("IDLE+CLOUD", 1), ("IDLE+DYNAMIC_NORM", 1), ("IDLE+CLOUD+POWERED_DOWN", 0), ("IDLE~", 0)])
+def test_slurm_idle_nodes_of_a_partition(collect: Collect, state: str, idle: int) -> None:
+    found = collect("slurm", {**SLURM, "scontrol": NODE.format(state, "", "")})
+    assert found['slurm_partition_nodes_idle{partition="gpu"}'] == idle
 
 
 def test_slurm_reason_is_not_read_as_fields(collect: Collect) -> None:

@@ -44,7 +44,10 @@ class TestValues:
     def test_unread_value_is_no_value(self):
         """No check passes with such a value."""
         value = UnreadableValue("fan", "ERR!", "0, ERR!")
-        for use in (lambda: value == 3, lambda: value == 3, lambda: value < 3, lambda: not value, lambda: value + 1, lambda: int(value)):
+        for use in (
+            *(lambda: value == 3, lambda: value < 3, lambda: not value, lambda: value + 1, lambda: int(value)),
+            *(lambda: sorted(value), lambda: len(value), lambda: 3 in value, lambda: value["name"]),
+        ):
             with pytest.raises(UndeterminedError, match='fan is "ERR!" in the line "0, ERR!"'):
                 use()
 
@@ -124,6 +127,9 @@ class TestSlurm:
         assert usable("IDLE+HIBERNATING") is UNKNOWN
         assert usable("IDLE+DRAIN+HIBERNATING") is FAILED
         assert usable("[N/A]") is UNKNOWN
+
+    def test_flag_of_newer_controller_hides_no_fault(self):
+        assert [usable(state) for state in ("DOWN+?", "IDLE+?", "?")] == [FAILED, UNKNOWN, UNKNOWN]
 
     def test_every_state_has_a_meaning(self):
         assert all(state.meaning for state in STATES.values())

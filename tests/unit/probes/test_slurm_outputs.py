@@ -61,6 +61,8 @@ def test_silence_counts_unless_power_changes(state, expected):
         ("billing=12200,cpu=4,gres/gpu:h100=1,gres/gpu=1,mem=42.5G,node=1", {"h100": 1}),
         ("gres/gpu=10,gres/gpu:h100=8,gres/shard=20", {"h100": 8, "": 2}),
         ("cpu=8,mem=2G,energy=120K,license/matlab=2", {}),
+        ("local-nvme:1,gpu:h100:8(S:0-1)", {"h100": 8}),
+        ("cpu=8,gres/gpu=2,gres/gpu:h100=2,gres/local-nvme=1,license/solver-x@lic0=40,mem=2.50G", {"h100": 2}),
         ("", {}),
     ],
 )

@@ -24,12 +24,17 @@ def verdict(**changes):
     return verdict_of(test_jobs.test_ssh_requires_job, answers, node=SimpleNamespace(name="worker0"), smoke=SMOKE)
 
 
+BY_SLUID = "0::/system.slice/slurmstepd.scope/sKF09RXQ40WV0G/step_extern/user/task_special"
+"""Slurm 26.05 names the groups of a job by its SLUID (cgroup.conf(5), CgroupJobIdPaths)."""
+
+
 def answer(part, **changes):
     return {part: {**GOOD[part], **changes}}
 
 
 def test_refused_without_and_adopted_with_job_passes():
     assert verdict()[0] is Verdict.PASSED
+    assert verdict(**answer("with", cgroup=BY_SLUID), sluid="sKF09RXQ40WV0G")[0] is Verdict.PASSED
 
 
 @pytest.mark.parametrize(
@@ -40,6 +45,7 @@ def test_refused_without_and_adopted_with_job_passes():
         (answer("with", cgroup="0::/user.slice/user-2001.slice/session-4.scope"), "session-4.scope"),
         (answer("with", cgroup="0::/system.slice/slurmstepd.scope/job_77/step_extern"), "job_77"),
         (answer("with", cgroup=""), "no control group"),
+        ({**answer("with", cgroup=BY_SLUID), "sluid": "sKF09RXQ40WV0H"}, "sKF09RXQ40WV0G"),
         (answer("with", status=6, said=["Access denied by pam_slurm_adopt: adoption failure"]), "adoption failure"),
     ],
 )
@@ -55,6 +61,7 @@ def test_other_answers_fail(changes, words):
         {"with": None, "state": "PENDING"},
         answer("without", error="the process was killed"),
         {"with": {"error": "x"}},
+        answer("with", cgroup=BY_SLUID),
     ],
 )
 def test_question_that_was_not_asked_is_unknown(changes):
@@ -90,6 +97,14 @@ class TestProgram:
         answer, calls = ask(["", "RUNNING\n"])
         assert answer["without"] == answer["with"] == {"user": "alice", "status": 0, "error": ""}
         assert calls[-1] == ["scancel", "7"]
+
+    def test_group_without_job_number_is_looked_up(self, monkeypatch):
+        outputs = {"squeue": iter(["", "RUNNING\n"]), "runuser": iter(["7\n"]), "scancel": iter([""])}
+        outputs["scontrol"] = iter(["JobId=7 JobName=rackwright-ssh SLUID=sKF09RXQ40WV0G UserId=alice(2001) Command=(null) \n"])
+        monkeypatch.setattr(ssh_access, "run", lambda argv: next(outputs[argv[0]]))
+        monkeypatch.setattr(ssh_access, "ask_in_child", lambda user: {"status": 0, "error": "", "cgroup": BY_SLUID})
+        answer = ssh_access.main(self.REQUEST)
+        assert (answer["sluid"], answer["error"]) == ("sKF09RXQ40WV0G", "")
 
     @pytest.mark.parametrize(("seconds", "statuses", "last"), [(60, [6, 6, 0, 6], 0), (0, [6, 0], 6)])
     def test_running_job_whose_processes_start_later_is_waited_for(self, monkeypatch, seconds, statuses, last):

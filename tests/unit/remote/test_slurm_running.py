@@ -17,6 +17,8 @@ def slurm(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[str, str]]:
 
     def run(words: list[str], seconds: float) -> tuple[str, str]:
         asked.append(words)
+        if words[-1].startswith("--Format="):
+            return answers.get("allocated", ("", "squeue: error: Invalid job format specification"))
         answers["asked"] = (" ".join(words), "")
         return answers[words[0]]
 
@@ -33,6 +35,26 @@ def test_jobs_have_numbers_times_and_nodes(slurm: dict[str, tuple[str, str]]) ->
     assert (first["raw"], first["id"], first["uid"], first["started"], first["nodes"]) == ("9", "8_1", 2001, 1795000000.0, ["w0", "w1"])
     assert (first["name"], first["tres"], second["started"], second["nodes"]) == ("a|b", "gres/gpu:2", None, ["w3"])
     assert "--jobs=" not in slurm["asked"][0] and (answer["error"], answer["unknown"]) == ("", False)
+
+
+@pytest.mark.parametrize(
+    ("allocated", "tres"),
+    [
+        (("9|cpu=8,mem=64G,node=2,billing=8,gres/gpu=4|\n12|cpu=4,mem=8G,node=1,billing=4,gres/gpu=2,gres/gpu:h100=2|\n", ""),
+         "gres/gpu=2,gres/gpu:h100=2"),
+        (("12|cpu=4,mem=8G,node=1,billing=4|\n", ""), "N/A"),
+        (("12cpu=4,mem=8G,node=1,gres/gpu=2\n", ""), "N/A"),
+        (("", "slurm_load_jobs error: Socket timed out on send/recv operation"), "N/A"),
+    ],
+    ids=["gpus-of-the-job", "no-gpus", "release-without-suffixes", "no-answer"],
+)  # fmt: skip
+def test_gpus_requested_for_the_job_are_its_allocated_ones(
+    slurm: dict[str, tuple[str, str]], allocated: tuple[str, str], tres: str
+) -> None:
+    """squeue prints N/A for a job that asked with --gpus, and not with --gres."""
+    slurm["allocated"] = allocated
+    first, second = slurm_running.main({"job": "", "seconds": 15})["jobs"]
+    assert (first["tres"], second["tres"]) == ("gres/gpu:2", tres)
 
 
 def test_one_job_is_asked_for(slurm: dict[str, tuple[str, str]]) -> None:

@@ -26,7 +26,9 @@ SHOWN = """JobId={id} {more}JobName={name}
    NodeList=w0
    Comment=JobState=COMPLETED Reason=forged
    Command=/home/alice/a b.sh --x JobState=COMPLETED
+   SubmitLine=sbatch a.sh WorkDir=/forged StdOut=/forged.out
    WorkDir=/home/alice
+   Extra=StdOut=/forged.out
    StdErr=/home/alice/slurm-{id}.err
    StdOut=/home/alice/slurm-{id}.out
 """

@@ -17,10 +17,11 @@ from rackwright.remote.programs.quantities import whole_number
 
 PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
 FAULTS: Final = re.compile(
-    r"(Deadlock|Unavailable|Unhealthy|Problem|Pressure|Restart|NetDevice|Shutdown|Error|Failure|Fatal|Readonly.*|Corrupt.*)$"
+    r"(Deadlock|Unavailable|Unhealthy|Problem|Pressure|Restart|NetDevice|Shutdown|Errors?|Failure|Fatal|BadBlock|Readonly.*|Corrupt.*"
+    r"|Missing|Inactive|Flapping|Throttling|FallenOff)$|^Unhealthy|^Gpu\w+Watch$"
 )
 """Conditions that report a fault when they are True: NetworkUnavailable of network plugins, those of node-problem-detector (its folder
-config/) and of images that contain it."""
+config/) and of images that contain it (learn.microsoft.com/azure/aks/node-problem-detector), and those of NVIDIA's NVSentinel."""
 HEALTHS: Final = re.compile(r"(?<!^)(Ready|Healthy)$")
 """Conditions that report a fault when they are False, for example AcceleratedHardwareReady of Amazon's node monitoring agent."""
 GPU = "nvidia.com/gpu"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 import subprocess
 import time
 from collections.abc import Sequence
@@ -16,6 +17,9 @@ from typing import Any
 
 SLOWNESS = int(os.environ.get("RACKWRIGHT_SLOWNESS", "1"))
 """The factor by which this node's time limits grow (commands.py)."""
+
+BY_SLUID = re.compile(r"/slurmstepd\.scope/s[0-9A-Z]{13}/")
+"""Part of a control group of a job since Slurm 26.05 (cgroup.conf(5), CgroupJobIdPaths; sluid.c, print_sluid)."""
 
 
 class Message(ctypes.Structure):
@@ -52,7 +56,13 @@ def ask_pam(user: str) -> dict[str, Any]:
     if started:
         return {"error": f"pam_start failed with status {started}"}
     status = pam.pam_acct_mgmt(handle, 0)
-    answer = {"status": status, "error": "", "reason": (pam.pam_strerror(handle, status) or b"").decode(), "said": said, "cgroup": ""}
+    answer = {
+        "status": status,
+        "error": "",
+        "reason": (pam.pam_strerror(handle, status) or b"").decode("utf-8", "replace"),
+        "said": said,
+        "cgroup": "",
+    }
     if status == 0:
         # A session module may fail here for reasons of its own; what counts is where the process then is.
         pam.pam_open_session(handle, 0)
@@ -84,7 +94,9 @@ def ask_in_child(user: str) -> dict[str, Any]:
 def run(argv: Sequence[str]) -> str:
     """Return the output of a command of Slurm. Raise RuntimeError with its last line if it fails."""
     try:
-        ended = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=10 * SLOWNESS)
+        ended = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace", timeout=10 * SLOWNESS
+        )
     except subprocess.TimeoutExpired:
         raise RuntimeError(f"{argv[0]}: no answer within {10 * SLOWNESS} s") from None
     if ended.returncode:
@@ -131,9 +143,15 @@ def ask_until_admitted(user: str, seconds: float) -> dict[str, Any]:
         time.sleep(0.5)
 
 
+def sluid_of(job: str) -> str:
+    """Return the second name of a job, by which Slurm calls its control groups; empty if it has none."""
+    found = re.search(r" SLUID=(\S+)", run(["scontrol", "--details", "--oneliner", "show", "job", job]))
+    return found[1] if found else ""
+
+
 def main(request: dict[str, Any]) -> dict[str, Any]:
     """Return PAM's answers without and with a job of the user on this node, and why one is missing."""
-    answer: dict[str, Any] = {"without": None, "with": None, "job": "", "state": "", "jobs": [], "error": ""}
+    answer: dict[str, Any] = {"without": None, "with": None, "job": "", "state": "", "jobs": [], "error": "", "sluid": ""}
     try:
         answer["jobs"] = jobs_of(request)
         if answer["jobs"]:
@@ -144,6 +162,8 @@ def main(request: dict[str, Any]) -> dict[str, Any]:
             answer["state"] = wait_until_running(answer["job"], request["seconds"])
             if answer["state"] == "RUNNING":
                 answer["with"] = ask_until_admitted(request["user"], request["seconds"])
+                if BY_SLUID.search(answer["with"].get("cgroup", "")):
+                    answer["sluid"] = sluid_of(answer["job"])
         finally:
             run(["scancel", answer["job"]])
     except (OSError, RuntimeError) as error:

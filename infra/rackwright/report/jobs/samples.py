@@ -82,7 +82,7 @@ class RunningJob:
     nodes: tuple[str, ...]
     partition: str = ""
     tres: str = ""
-    """Resources of each node that were asked for, as squeue writes them."""
+    """GRES of each node that were requested, or of the whole job, as squeue writes them."""
     name: str = ""
 
     @property

@@ -206,8 +206,11 @@ def _from_scontrol(text: str, hosts: Mapping[str, list[str]]) -> Iterator[JobRun
         )
 
 
-_OWN_LINE: Final = ("JobName", "Command", "Comment", "AdminComment", "SystemComment", "WorkDir", "StdErr", "StdIn", "StdOut", "Licenses")
-"""Keys whose values may contain anything, the names of other keys included: their line has no further pair."""
+_OWN_LINE: Final = (
+    *("JobName", "Command", "SubmitLine", "Comment", "AdminComment", "SystemComment", "Extra"),
+    *("WorkDir", "StdErr", "StdIn", "StdOut", "Licenses"),
+)
+"""Keys whose values may contain anything, the names of other keys included: their line has no further pair (Slurm, info_job.c)."""
 
 
 def _fields(lines: Iterable[str]) -> dict[str, str]:

@@ -45,7 +45,7 @@ def hides(mount: str) -> bool:
 def call(*command: str) -> str:
     """Return the output of a command. Raise DiskError if it fails."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False, stdin=subprocess.DEVNULL)
     except FileNotFoundError:
         package = PACKAGES.get(command[0], command[0])
         raise DiskError(f"{command[0]}: command not found - install the package {package} on this node") from None

@@ -138,7 +138,7 @@ class Tree:
     def judge(self, spec: dict[str, Any], candidate: str) -> None:
         """Run the validation command on the new file."""
         command = [word.replace("%s", candidate) for word in shlex.split(spec["validate"])]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
         if done.returncode:
             output = "(its words are withheld: the file is sensitive)" if spec["sensitive"] else (done.stderr or done.stdout).strip()
             raise PathError(f"{spec['path']}: `{spec['validate']}` rejects the new content, the old content stays - {output}")

@@ -27,7 +27,9 @@ def complaint(text: str) -> str:
 def run(*words: str, timeout: int = 240) -> str:
     """Return the output of a command. Raise KubeadmError if it fails."""
     try:
-        done = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=timeout)
+        done = subprocess.run(
+            words, capture_output=True, encoding="utf-8", errors="replace", check=False, stdin=subprocess.DEVNULL, timeout=timeout
+        )
     except FileNotFoundError:
         raise KubeadmError(f"{words[0]}: command not found - check that the install steps ran on this node") from None
     except subprocess.TimeoutExpired:

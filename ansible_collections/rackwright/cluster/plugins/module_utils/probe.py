@@ -54,7 +54,9 @@ def probe_tcp(host: str, port: str) -> tuple[bool | None, str]:
 def probe_command(command: list[str]) -> tuple[bool | None, str]:
     """Return whether a command succeeds, and the error. A hanging command is abandoned: a process stuck in the kernel cannot be reaped."""
     try:
-        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        child = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, encoding="utf-8", errors="replace"
+        )
     except OSError as error:
         return False, f"`{command[0]}` cannot be run ({error.strerror})"
     try:

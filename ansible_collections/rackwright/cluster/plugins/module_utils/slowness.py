@@ -23,7 +23,7 @@ def slowness() -> int:
 
 def run_patiently(command: Sequence[str], limit: float, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run a command. Raise TimeoutExpired after `limit` seconds, or after a multiple of it if this node is slow by then."""
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) as child:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", errors="replace", env=env) as child:
         out, err = communicate_patiently(child, limit)
     return subprocess.CompletedProcess(list(command), child.returncode, out, err)
 

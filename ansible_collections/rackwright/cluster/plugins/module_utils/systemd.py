@@ -21,6 +21,10 @@ LONGEST_CALL = 240.0
 (DefaultTimeoutStartSec)."""
 
 
+LONGEST_TAIL = 60.0
+"""Timeout of journalctl in seconds, longer on a slow node: it searches all files of the journal, which may lie on the disk that fails."""
+
+
 WHOLE_SECONDS = 2.0
 """Maximum difference in seconds of two readings of one start on a steady clock: the recorded one is truncated to whole seconds."""
 
@@ -91,7 +95,10 @@ class Systemd:
     def journal_tail(self, name: str) -> str:
         """Return the last journal lines of the unit."""
         command = ("journalctl", "--no-pager", "--quiet", "--output=cat", "--lines=40", f"--unit={name}")
-        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+        try:
+            return run_patiently(command, LONGEST_TAIL).stdout.strip()
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"(journalctl: {error})"
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:

@@ -82,7 +82,9 @@ def parse_status(text: str) -> dict[str, str]:
 def output(*command: str) -> str:
     """Return the standard output of a command, whatever its exit code; empty after 30 s or if it cannot be run."""
     try:
-        return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False, text=True, timeout=30).stdout
+        return subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False, encoding="utf-8", errors="replace", timeout=30
+        ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return ""
 

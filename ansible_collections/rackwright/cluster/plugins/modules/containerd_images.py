@@ -48,7 +48,8 @@ def ctr(*words: str) -> str:
         done = subprocess.run(
             ["ctr", "--namespace", "k8s.io", *words],
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             check=False,
             stdin=subprocess.DEVNULL,
             timeout=PATIENCE,

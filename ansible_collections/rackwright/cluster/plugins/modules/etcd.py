@@ -86,7 +86,9 @@ class EtcdError(Exception):
 def run(*words: str) -> str:
     """Return the output of a command. Raise EtcdError with its last line if it fails."""
     try:
-        done = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=300)
+        done = subprocess.run(
+            words, capture_output=True, encoding="utf-8", errors="replace", check=False, stdin=subprocess.DEVNULL, timeout=300
+        )
     except FileNotFoundError:
         raise EtcdError(f"{words[0]}: command not found - check that the install steps ran on this node") from None
     except subprocess.TimeoutExpired:

@@ -143,7 +143,7 @@ class Api:
         """Return the output of kubectl. Raise ClusterError if it fails."""
         command = ["kubectl", f"--kubeconfig={KUBECONFIG}", "--request-timeout=10s", *words]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False, input=stdin, timeout=60)
+            done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False, input=stdin, timeout=60)
         except FileNotFoundError:
             raise ClusterError("kubectl: command not found - check that the install steps ran on this node") from None
         except subprocess.TimeoutExpired:

@@ -110,7 +110,9 @@ def generate(user: str, config: str, days: int, namespace: str) -> str:
     """Generate a kubeconfig."""
     command = ["kubeadm", "kubeconfig", "user", "--client-name", user, "--config", config, "--validity-period", f"{days * 24}h"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
+        done = subprocess.run(
+            command, capture_output=True, encoding="utf-8", errors="replace", check=False, stdin=subprocess.DEVNULL, timeout=60
+        )
     except FileNotFoundError:
         raise KubeconfigError("kubeadm: command not found - check that the install steps ran on this node") from None
     if done.returncode:

@@ -58,7 +58,7 @@ class CertificatesError(Exception):
 def run(*words: str, stdin: str = "") -> str:
     """Return the output of a command."""
     try:
-        done = subprocess.run(words, input=stdin, capture_output=True, text=True, check=False, timeout=30)
+        done = subprocess.run(words, input=stdin, capture_output=True, encoding="utf-8", errors="replace", check=False, timeout=30)
     except FileNotFoundError:
         raise CertificatesError(f"{words[0]}: command not found - check that the install steps ran on this node") from None
     except subprocess.TimeoutExpired:

@@ -124,7 +124,9 @@ def additions(lacking: Missing, cluster: str, account: str) -> list[tuple[str, l
 def sacctmgr(*words: str) -> str:
     """Return the output of sacctmgr. Raise AccountingError if it fails."""
     try:
-        done = subprocess.run(("sacctmgr", *words), capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
+        done = subprocess.run(
+            ("sacctmgr", *words), capture_output=True, encoding="utf-8", errors="replace", check=False, stdin=subprocess.DEVNULL, timeout=60
+        )
     except FileNotFoundError:
         raise AccountingError("sacctmgr: command not found - install slurm-client on this node") from None
     except subprocess.TimeoutExpired:

@@ -264,7 +264,7 @@ def remember(path: str, known: list[str], names: list[str]) -> None:
 
 def carry_out(step: Step) -> None:
     """Run one step. Raise UserError if it fails."""
-    done = subprocess.run(step.command, capture_output=True, text=True, check=False)
+    done = subprocess.run(step.command, capture_output=True, encoding="utf-8", errors="replace", check=False)
     if done.returncode:
         raise UserError(f"{step.what}: {step.command[0]} failed: {(done.stderr or done.stdout).strip()}")
 

@@ -44,7 +44,9 @@ class Submitter:
 
     def __enter__(self) -> Self:
         pipe = subprocess.PIPE
-        self._child = subprocess.Popen(self._command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+        self._child = subprocess.Popen(
+            self._command, stdin=pipe, stdout=pipe, stderr=pipe, encoding="utf-8", errors="replace", start_new_session=True
+        )
         threading.Thread(target=self._listen, daemon=True).start()
         threading.Thread(target=self._read_stderr, daemon=True).start()
         return self

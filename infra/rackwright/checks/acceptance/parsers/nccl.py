@@ -108,7 +108,8 @@ class Run:
 
 _DEVICE: Final = re.compile(r"#\s+Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?Pid\s+\d+ on\s+(\S+)\s+device\s+(\d+) \[[^]]+\] (.+)")
 _COLUMNS: Final[tuple[str, ...]] = ("size", "count", "type", "redop", "root", *("time", "algbw", "busbw", "#wrong") * 2)
-"""Columns since 2.13 (nccl-tests, src/util.cu). Earlier releases print `error`, the largest deviation, and no `root` if there is none."""
+"""Columns since 2.13 (nccl-tests, src/util.cu). Earlier releases print `error`, the largest deviation, no `root` if there is none, and
+spaces in place of the `redop` of a program that reduces nothing (alltoall_perf)."""
 _TYPE: Final = re.compile(r"(u?int\d+|float|half|double|bfloat16|fp8_?\w*|f8\w*|char)\S*")
 _NUMBER: Final = re.compile(r"-?\d+([.,]\d+)?(e[+-]?\d+)?|N/A")
 _PREAMBLE: Final = 5
@@ -223,6 +224,8 @@ def _row(cells: list[str], columns: tuple[str, ...], line: str) -> Row:
     """Return one row; a number that was not read is UnreadableValue. In a row with other columns only the size is certain."""
     size = int(cells[0])
     named: dict[str, str] = {}
+    if "error" in columns and len(cells) == len(columns) - 1 and _NUMBER.fullmatch(cells[3]):
+        columns = tuple(name for name in columns if name != "redop")
     if len(cells) == len(columns):
         for name, cell in zip(columns, cells, strict=True):
             named[f"{name} in place" if name in named else name] = cell

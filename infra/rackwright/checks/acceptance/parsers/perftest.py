@@ -12,10 +12,9 @@ from rackwright.errors import UndeterminedError
 _TO_GBIT: Final = {"Gb/sec": 1.0, "MB/sec": 8 * 2**20 / 1e9, "MiB/sec": 8 * 2**20 / 1e9}
 """perftest counts 2^20 bytes as MB (perftest_parameters.h: format without --report_gbits)."""
 _FIELD: Final = re.compile(r"(Device|Transport type|Connection type|Link type|Mtu)\s*:\s*(\S+)")
-_TITLE: Final = re.compile(
-    r"#\w+|BW[ _](?:peak|average)\[[^\]]+\]|BW Port\d\[[^\]]+\]|MsgRate(?: Port\d)?\[\w+\]|t_\w+\[usec\]|[\d.]+% percentile\[usec\]"
-)
-"""Titles of columns (perftest_parameters.h, RESULT_FMT…). Releases and options differ in number and order."""
+_TITLE: Final = re.compile(r"#\w+|BW[ _]\w+\[[^\]]+\]|MsgRate(?: Port\d)?\[\w+\]|t_\w+\[usec\]|[\d.]+% percentile\[usec\]|CPU_Util\[%\]")
+"""Titles of columns (perftest_parameters.h, RESULT_FMT…). Releases and options differ in number and order, and NVIDIA's own release has
+`BW min`."""
 _TROUBLE: Final = re.compile(
     r"Couldn't .+|Could not .+|Unable to .+|Failed to .+|.*[Cc]ompletion with error.*|Failed status .*|IB device .+ not found"
     r"|No IB devices found|Did not detect devices|.*ommand not found|.*not installed|.* did not end within .*"

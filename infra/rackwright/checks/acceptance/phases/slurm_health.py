@@ -36,9 +36,9 @@ def _since(scope: PhaseScope, node: str) -> str:
     """Return why the controller has drained the node since, as unhealthy nodes request; empty if it has not."""
     try:
         now = scope.answer(NODES).get(node)
+        return f"{'+'.join(sorted(now.states)).lower()}: {now.reason}" if now and now.reason else ""
     except UndeterminedError:
         return ""
-    return f"{'+'.join(sorted(now.states)).lower()}: {now.reason}" if now and now.reason else ""
 
 
 def _controllers(scope: PhaseScope) -> Finding:

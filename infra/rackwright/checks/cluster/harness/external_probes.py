@@ -86,10 +86,18 @@ def _route(address: str) -> str:
     """Return the kernel's choice for an address, as JSON (ip-route(8)); empty where it has no route."""
     try:
         ended = subprocess.run(
-            ["ip", "-json", "route", "get", address], capture_output=True, text=True, timeout=_QUERY, check=False, stdin=subprocess.DEVNULL
+            ["ip", "-json", "route", "get", address],
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_QUERY,
+            check=False,
+            stdin=subprocess.DEVNULL,
         )
     except FileNotFoundError:
         raise UndeterminedError("ip is not installed on this machine (package iproute2)") from None
+    except subprocess.TimeoutExpired:
+        raise UndeterminedError(f"ip route get {address}: no answer in {_QUERY:.0f} s") from None
     if ended.returncode and "unreachable" not in ended.stderr:
         raise UndeterminedError(f"ip route get {address}: {ended.stderr.strip() or 'no reason given'}")
     return "" if ended.returncode else ended.stdout

@@ -105,7 +105,9 @@ def _podman(arguments: list[str]) -> str:
     command = ["podman", *([] if unified else ["--runtime", "runc"]), *arguments]
     limit = _limit()
     try:
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False, stdin=subprocess.DEVNULL)
+        ended = subprocess.run(
+            command, capture_output=True, encoding="utf-8", errors="replace", timeout=limit, check=False, stdin=subprocess.DEVNULL
+        )
     except FileNotFoundError:
         raise UndeterminedError("podman is not installed on this machine") from None
     except subprocess.TimeoutExpired:

@@ -50,6 +50,7 @@ class UnreadableValue:
 
     __hash__ = object.__hash__
     __lt__ = __le__ = __gt__ = __ge__ = __int__ = __float__ = __index__ = _refuse
+    __iter__ = __len__ = __contains__ = __getitem__ = _refuse
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __mod__ = __and__ = __rand__ = _refuse
 
 

@@ -150,14 +150,17 @@ def parse_gres(text: str) -> dict[str, int]:
 
 
 def _gres(item: str, *, tres: bool) -> tuple[str, str, str]:
-    """Return the name, a colon and the rest of a GRES. In a list of TRES, GRES have a prefix, and `=` before the number."""
+    """Return the name, a colon and the rest of a GRES. In a list of TRES, GRES have a prefix, and `=` before the number.
+
+    Names of GRES may have hyphens, and those of licences the name of their server, `license/NAME@SERVER`.
+    """
     if tres:
         name, equals, number = item.partition("=")
-        if not equals or not re.fullmatch(r"[A-Za-z]\w*([/:][\w.+-]+)*", name) or not re.fullmatch(r"[\d.]+[A-Za-z]?", number):
+        if not equals or not re.fullmatch(r"[A-Za-z][\w-]*([/:][\w.@+-]+)*", name) or not re.fullmatch(r"[\d.]+[A-Za-z]?", number):
             raise ValueError(f'"{item}" is no TRES')
         return f"{name.removeprefix('gres/')}:{number}".partition(":") if name.startswith("gres/") else (name, "", "")
     bare = re.sub(r"^gres[:/]", "", item)
-    if not re.fullmatch(r"[A-Za-z]\w*(:[\w.+-]+)*", bare):
+    if not re.fullmatch(r"[A-Za-z][\w-]*(:[\w.+-]+)*", bare):
         raise ValueError(f'"{item}" is no GRES')
     return bare.partition(":")
 

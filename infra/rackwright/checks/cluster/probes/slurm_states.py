@@ -84,12 +84,14 @@ _SILENT: Final = frozenset({"NO_RESPOND", "NOT_RESPONDING"})
 def states_of(text: str) -> frozenset[str]:
     """Return the states of a field `State=`, including those of its suffixes. Raise ValueError where there is none.
 
+    Slurm prints `?` for a flag that its command does not know (slurm_protocol_defs.c, node_state_flag_string_single).
+
     >>> sorted(states_of("IDLE*+CLOUD+RESERVED"))
     ['CLOUD', 'IDLE', 'NOT_RESPONDING', 'RESERVED']
     """
     found = set[str]()
     for word in filter(None, text.strip().upper().split("+")):
-        name = re.match(r"[A-Z][A-Z_]*", word)
+        name = re.match(r"[A-Z][A-Z_]*", word) or (re.match(r"\?$", word) if found else None)
         if not name or not set(word[name.end() :]) <= set(SUFFIXES):
             raise ValueError(f'"{text}" is not a state of a node')
         found |= {name[0], *(SUFFIXES[character] for character in word[name.end() :])}

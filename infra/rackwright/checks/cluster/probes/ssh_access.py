@@ -12,6 +12,7 @@ from rackwright.checks.cluster.harness.probe import NodeBusyError, Probe, ProbeC
 from rackwright.checks.cluster.probes.smoke import parts
 from rackwright.errors import UndeterminedError
 from rackwright.remote.command import python_command
+from rackwright.remote.programs.ssh_access import BY_SLUID
 
 REFUSED: Final = "refused by pam_slurm_adopt: no job"
 ADMITTED: Final = "admitted into the job"
@@ -40,7 +41,7 @@ def parse_ssh_access(text: str) -> SshAccess:
         raise UndeterminedError(f"access was not tested: {data['error']}")
     if data["with"] is None:
         raise UndeterminedError(f"the job that an SSH session would join did not run: {data['state'] or 'no state'}")
-    return SshAccess(_refusal(_answer(data["without"])), _adoption(_answer(data["with"]), data["job"]))
+    return SshAccess(_refusal(_answer(data["without"])), _adoption(_answer(data["with"]), data["job"], data.get("sluid", "")))
 
 
 def _answer(data: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -56,15 +57,15 @@ def _refusal(answer: Mapping[str, Any]) -> str:
     return REFUSED if _NO_JOBS.search(said) else f"refused: {said or answer['reason']}"
 
 
-def _adoption(answer: Mapping[str, Any], job: str) -> str:
+def _adoption(answer: Mapping[str, Any], job: str, sluid: str) -> str:
     if answer["status"]:
         return "refused: " + ("; ".join(answer["said"]) or answer["reason"])
     groups = [line.rpartition(":")[2] for line in answer["cgroup"].splitlines()]
-    return (
-        ADMITTED
-        if any(f"job_{job}" in group.split("/") for group in groups)
-        else f"admitted into {', '.join(groups) or 'no control group'}"
-    )
+    if {f"job_{job}", sluid} & {part for group in groups for part in group.split("/") if part}:
+        return ADMITTED
+    if not sluid and BY_SLUID.search(answer["cgroup"]):
+        raise UndeterminedError(f"the session is in {', '.join(groups)}, and scontrol does not say of which job this is")
+    return f"admitted into {', '.join(groups) or 'no control group'}"
 
 
 def _command(context: ProbeContext) -> str:
