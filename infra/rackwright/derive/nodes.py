@@ -32,6 +32,8 @@ class DeclaredNode:
     cpus: int
     threads_per_core: int | None
     """None where the stack file does not declare it."""
+    sockets: int | None
+    """None where the stack file does not declare it."""
     memory: int
     """Bytes."""
     gpus: Gpus | None
@@ -88,6 +90,7 @@ def _member(
         roles=roles,
         cpus=own.cpus or group.cpus or cluster.target.default_cpus,
         threads_per_core=group.threads_per_core,
+        sockets=group.sockets,
         memory=own.memory or group.memory or cluster.target.default_memory,
         gpus=gpus,
         architecture=type_.architecture if type_ else cluster.target.architecture_of(name) or _architecture(cluster, gpus),

@@ -207,7 +207,7 @@ def fabric_too_large(case: RuleContext) -> Iterator[Violation]:
     blocking = "non-blocking" if fabric.oversubscription == 1 else f"at {fabric.oversubscription:g}:1"
     cause = f"three levels of {switch.product} carry {most} nodes of {rails} rails {blocking}, not {nodes}"
     own = " (the subnet manager's own HCA takes a port of every leaf)" if manages_apart(case.cluster, fabric) else ""
-    hint = f"use `nodes: {most}` or fewer" if most else "use fewer rails, or a switch with more ports"
+    hint = f"use `max_nodes: {most}` or fewer nodes" if most else "use fewer rails, or a switch with more ports"
     yield Violation("fabric.max_nodes", cause + own, f"{hint}, or a higher `oversubscription`")
 
 
