@@ -14,7 +14,7 @@ from rackwright.model.update_policy import OnTarget, UpdatePolicy
 _MAX_WEIGHT: Final = 2**31 - 1
 """Maximum weight of nodes. Chosen: Slurm stores 32 bits without a sign, whose highest values have a meaning of their own (slurm.h)."""
 MAX_SOCKETS: Final = 32
-"""Maximum number of sockets per node: HPE Superdome Flex with 32 has the most of a server for sale."""
+"""Maximum number of sockets per node: a server of HPE Superdome Flex has up to 32 (HPE: Superdome Flex QuickSpecs)."""
 MAX_NODES: Final = 4096
 """Maximum number of nodes per group: four times the design target. A larger number is a typing error and would be slow to expand."""
 
