@@ -14,11 +14,13 @@ from rackwright import catalog
 from rackwright.catalog.instances import InstanceType, instance_types
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Gpus, Group, NodeGpus, NodeOverride, Role, State, roles_of
+from rackwright.model.target import Target
 
 _NOTHING: Final = NodeOverride()
 SCHEDULABLE: Final = 0.95
-"""Share of an instance type's memory: kernel and firmware reserve some, and Slurm drains a node that shows less than configured (AWS
-ParallelCluster configuration reference: SchedulableMemory, 95 % of what EC2 lists)."""
+"""Share of the memory of an instance type or machine: kernel and firmware reserve some, and Slurm drains a node that shows less than
+configured (AWS ParallelCluster configuration reference: SchedulableMemory, 95 % of what EC2 lists; University of Delaware, Caviness,
+2019-02-18: `Low RealMemory` on all nodes with the nominal 131072 MiB, of which they showed 128813)."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,14 @@ def _members(cluster: Cluster) -> Iterator[DeclaredNode]:
         known = instance_types().get(type_) if type_ else None
         for index in range(group.count):
             yield _member(cluster, name, _fitted(group, known), roles, index, known)
+
+
+def schedulable_memory(target: Target, declared: int) -> int:
+    """Return the memory that Slurm may give to jobs of a node with so much declared memory, in the same unit.
+
+    Existing machines show less than they have. Other targets create their nodes so that they show what is declared.
+    """
+    return int(declared * SCHEDULABLE) if target.kind == "hosts" else declared
 
 
 def _fitted(group: Group, known: InstanceType | None) -> Group:

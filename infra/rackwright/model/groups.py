@@ -123,7 +123,7 @@ class Group(ConfigModel):
         description="Processor sockets per node, with `threads_per_core`: Slurm distributes the tasks of a job over them. A check compares "
         "them on hosts and aws. Default: Slurm takes each core for a socket.",
     )
-    memory: Annotated[Bytes | None, UpdatePolicy.RESTART] = Field(default=None, description="Memory per node, for example 2GiB.")
+    memory: Annotated[Bytes | None, UpdatePolicy.RESTART] = Field(default=None, description="Memory per node, for example 2GiB. On hosts, Slurm gives jobs 95 % of it: machines show less than they have.")
     gpus: Annotated[Gpus | None, UpdatePolicy.RESTART, OnTarget(lab=UpdatePolicy.REPLACE)] = Field(
         default=None, description="GPUs per node."
     )

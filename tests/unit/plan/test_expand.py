@@ -300,3 +300,17 @@ def test_options_of_partitions_and_nodes_reach_scheduler() -> None:
         "allow_accounts": (),
         "allow_groups": (),
     }
+
+
+def test_slurm_gets_no_memory_that_a_machine_does_not_show() -> None:
+    """Slurm drains a node with less than its RealMemory; firmware and kernel keep some of an existing machine's."""
+    machines = {"login0": {"address": "10.77.0.2"}, "worker0": {"address": "10.77.0.3"}}
+    groups = {"login": {"count": 1, "cpus": 2, "memory": "2GiB"}, "worker": {"count": 1, "cpus": 2, "memory": "128GiB"}}
+    hosts = expand(cluster(groups, target={"kind": "hosts", "os": "debian-13", "machines": machines}), "mine")
+    assert isinstance(hosts.scheduler, Slurm)
+    assert [node.memory_mib for node in hosts.nodes] == [2048, 131072]
+    shown = 128813  # MiB, of a machine with 128 GiB: docs.hpc.udel.edu, Caviness, node memory sizes
+    assert hosts.scheduler.nodes[0].memory_mib == 124518 < shown
+    lab = expand(cluster(groups), "lab")
+    assert isinstance(lab.scheduler, Slurm)
+    assert lab.scheduler.nodes[0].memory_mib == 131072

@@ -44,7 +44,7 @@ def machine_unused(case: RuleContext) -> Iterator[Violation]:
                 yield Violation(f"target.machines.{key}", which + more, did_you_mean(unused[0], case.node_names))
 
 
-@rule("machine-key-missing")
+@rule("machine-key-missing", Severity.WARNING, level_on_deploy=Severity.ERROR)
 def machine_key_missing(case: RuleContext) -> Iterator[Violation]:
     """Without the key, the first host that answers would be trusted."""
     target = case.cluster.target
