@@ -92,7 +92,16 @@ def mixed() -> dict[str, Any]:
     nodes = [
         {"name": "big0", "cpus": 192, "memory_mib": 2060000, "gpus": 8, "gpu_type": "h100"},
         {"name": "small0", "cpus": 2, "threads_per_core": 1, "memory_mib": 32000, "gpus": 1, "gpu_type": "l4"},
-        {"name": "cpu0", "cpus": 64, "threads_per_core": 2, "sockets": 2, "memory_mib": 256000, "gpus": 0, "gpu_type": None, **OPTIONS_OF_NODE},
+        {
+            "name": "cpu0",
+            "cpus": 64,
+            "threads_per_core": 2,
+            "sockets": 2,
+            "memory_mib": 256000,
+            "gpus": 0,
+            "gpu_type": None,
+            **OPTIONS_OF_NODE,
+        },
     ]
     partitions = [
         {"name": "gpu", "nodes": ["big0", "small0"], "default": True, "max_time": 2 * 86400 + 3 * 3600 + 4 * 60 + 5},

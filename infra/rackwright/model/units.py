@@ -214,7 +214,11 @@ def _is_ipv6(text: str) -> bool:
 def _word(rule: str, pattern: str, longest: int, what: str, hint: str) -> Callable[[object], str]:
     def check(value: object) -> str:
         if not isinstance(value, str):
-            refuse(rule, f"{value!r} is not {what}", f"write one value; {hint}" if isinstance(value, list | dict) else f"write it in quotes; {hint}")
+            refuse(
+                rule,
+                f"{value!r} is not {what}",
+                f"write one value; {hint}" if isinstance(value, list | dict) else f"write it in quotes; {hint}",
+            )
         if not re.fullmatch(pattern, value):
             refuse(rule, f"`{value}` is not {what}", hint)
         if len(value) > longest:

@@ -317,8 +317,12 @@ def test_members_merge_group_and_node(stacks: Path) -> None:
     assert (second.cpus, second.rack, second.gpus.count if second.gpus else 0) == (3, "r1", 4)
 
 
-@pytest.mark.parametrize(("name", "hint"), [(["a", "b"], "write one value; "), ({"a": 1}, "write one value; "), (5, "write it in quotes; ")])
+@pytest.mark.parametrize(
+    ("name", "hint"), [(["a", "b"], "write one value; "), ({"a": 1}, "write one value; "), (5, "write it in quotes; ")]
+)
 def test_hint_for_a_name_of_another_type(name: object, hint: str) -> None:
     """Quotes turn a number into a name, but not a list."""
-    loaded = load_cluster({"target": {"kind": "hosts", "os": "debian-13", "jump_host": name}, "network": {"cidr": "10.77.0.0/24"}, "groups": {}})
+    loaded = load_cluster(
+        {"target": {"kind": "hosts", "os": "debian-13", "jump_host": name}, "network": {"cidr": "10.77.0.0/24"}, "groups": {}}
+    )
     assert [finding.hint.startswith(hint) for finding in loaded.findings if finding.path == "target.jump_host"] == [True]

@@ -163,6 +163,18 @@ def threads_per_core_cpus(case: RuleContext) -> Iterator[Violation]:
             yield Violation(path, cause, f"declare the threads of all cores, for example {member.cpus + 1}, or omit `threads_per_core`")
 
 
+@rule("cpus-fewer-than-gpus", Severity.WARNING)
+def cpus_fewer_than_gpus(case: RuleContext) -> Iterator[Violation]:
+    """Every job takes a CPU, so that jobs of one GPU each cannot use all GPUs. Nodes with simulated GPUs are exempt."""
+    seen: set[str] = set()
+    for member in case.members if "gpu" not in case.cluster.target.simulated else ():
+        path = f"groups.{member.group}.cpus"
+        if member.gpus is not None and member.gpus.count > member.cpus and path not in seen:
+            seen.add(path)
+            cause = f"{member.name} has {member.cpus} CPUs for {member.gpus.count} GPUs"
+            yield Violation(path, cause, "declare all logical CPUs, as `nproc` prints them; `gpus.count` is that of one node")
+
+
 @rule("sockets-cores")
 def sockets_cores(case: RuleContext) -> Iterator[Violation]:
     """Every socket has as many cores, and a core is `threads_per_core` of the CPUs (slurm.conf(5): Sockets, CoresPerSocket)."""

@@ -246,8 +246,8 @@ def fabric_node_out_of_range(case: RuleContext) -> Iterator[Violation]:
         if count and first + count > nodes:
             cause = f"group {name} ends at place {first + count}, but the fabric is planned for {nodes} nodes"
             hint = (
-                f"use {first + count}, which moves cables of an existing fabric; or, before the first `up`, reserve fewer places: each group "
-                "has as many as its `reserved_addresses` (64 for workers)"
+                f"use {first + count}, which moves cables of an existing fabric; or, before the first `up`, reserve fewer places: each "
+                "group has as many as its `reserved_addresses` (64 for workers)"
             )
             yield Violation("fabric.max_nodes", cause, hint)
 
