@@ -27,6 +27,16 @@ TREE = [
     "SwitchName=spine Switches=su1,su2,apart",
 ]
 
+OPTIONS_OF_NODE = {"features": ["skylake", "ib"], "weight": 10}
+OPTIONS_OF_PARTITION = {
+    "default_time": 3600,
+    "max_nodes": 2,
+    "priority_tier": 4,
+    "exclusive": True,
+    "allow_accounts": ["research", "teaching"],
+    "allow_groups": ["owners"],
+}
+
 
 def node(name: str, roles: list[str], os_name: str) -> dict[str, Any]:
     gpus = {"simulated": name != "big0"} if "worker" in roles else None
@@ -82,12 +92,22 @@ def mixed() -> dict[str, Any]:
     nodes = [
         {"name": "big0", "cpus": 192, "memory_mib": 2060000, "gpus": 8, "gpu_type": "h100"},
         {"name": "small0", "cpus": 2, "threads_per_core": 1, "memory_mib": 32000, "gpus": 1, "gpu_type": "l4"},
-        {"name": "cpu0", "cpus": 64, "threads_per_core": 2, "memory_mib": 256000, "gpus": 0, "gpu_type": None},
+        {
+            "name": "cpu0",
+            "cpus": 64,
+            "threads_per_core": 2,
+            "sockets": 2,
+            "memory_mib": 256000,
+            "gpus": 0,
+            "gpu_type": None,
+            **OPTIONS_OF_NODE,
+        },
     ]
     partitions = [
         {"name": "gpu", "nodes": ["big0", "small0"], "default": True, "max_time": 2 * 86400 + 3 * 3600 + 4 * 60 + 5},
         {"name": "all", "nodes": ["big0", "small0", "cpu0"], "default": False, "max_time": None},
         {"name": "spare", "nodes": [], "default": False, "max_time": None},
+        {"name": "owners", "nodes": ["cpu0"], "default": False, "max_time": 7 * 86400, **OPTIONS_OF_PARTITION},
     ]
     cluster["hosts"] = [{"name": name, "fqdn": f"{name}.x", "address": f"10.0.0.{index + 1}"} for index, name in enumerate(names)]
     cluster["scheduler"] |= {

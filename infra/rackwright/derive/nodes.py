@@ -14,11 +14,13 @@ from rackwright import catalog
 from rackwright.catalog.instances import InstanceType, instance_types
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Gpus, Group, NodeGpus, NodeOverride, Role, State, roles_of
+from rackwright.model.target import Target
 
 _NOTHING: Final = NodeOverride()
 SCHEDULABLE: Final = 0.95
-"""Share of an instance type's memory: kernel and firmware reserve some, and Slurm drains a node that shows less than configured (AWS
-ParallelCluster configuration reference: SchedulableMemory, 95 % of what EC2 lists)."""
+"""Share of the memory of an instance type or machine: kernel and firmware reserve some, and Slurm drains a node that shows less than
+configured (AWS ParallelCluster configuration reference: SchedulableMemory, 95 % of what EC2 lists; University of Delaware, Caviness,
+2019-02-18: `Low RealMemory` on all nodes with the nominal 131072 MiB, of which they showed 128813)."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class DeclaredNode:
     roles: tuple[Role, ...]
     cpus: int
     threads_per_core: int | None
+    """None where the stack file does not declare it."""
+    sockets: int | None
     """None where the stack file does not declare it."""
     memory: int
     """Bytes."""
@@ -62,6 +66,14 @@ def _members(cluster: Cluster) -> Iterator[DeclaredNode]:
             yield _member(cluster, name, _fitted(group, known), roles, index, known)
 
 
+def schedulable_memory(target: Target, declared: int) -> int:
+    """Return the memory that Slurm may give to jobs of a node with so much declared memory, in the same unit.
+
+    Existing machines show less than they have. Other targets create their nodes so that they show what is declared.
+    """
+    return int(declared * SCHEDULABLE) if target.kind == "hosts" else declared
+
+
 def _fitted(group: Group, known: InstanceType | None) -> Group:
     """Return the group with the properties of its instance type where the stack file has none."""
     if known is None:
@@ -88,6 +100,7 @@ def _member(
         roles=roles,
         cpus=own.cpus or group.cpus or cluster.target.default_cpus,
         threads_per_core=group.threads_per_core,
+        sockets=group.sockets,
         memory=own.memory or group.memory or cluster.target.default_memory,
         gpus=gpus,
         architecture=type_.architecture if type_ else cluster.target.architecture_of(name) or _architecture(cluster, gpus),

@@ -133,7 +133,7 @@ def _slurm_conf(plan: Plan, said: Slurm) -> tuple[Any, ...]:
         said.power_saving,
         said.topology,
         [(node, places[node.name]) for node in said.nodes],
-        [(queue.name, queue.nodes, queue.default, queue.max_time) for queue in said.partitions if queue.nodes],
+        [queue.model_copy(update={"gres": ()}) for queue in said.partitions if queue.nodes],
     )
 
 

@@ -8,9 +8,15 @@ from typing import Annotated, Final, Literal
 from pydantic import Discriminator, Field, StringConstraints, Tag
 
 from rackwright.model.base import ConfigModel
-from rackwright.model.units import Bytes, Day, Label, Rack
+from rackwright.model.units import Bytes, Day, Feature, Label, Rack
 from rackwright.model.update_policy import OnTarget, UpdatePolicy
 
+_MAX_WEIGHT: Final = 2**31 - 1
+"""Maximum weight of nodes. Chosen: Slurm stores 32 bits without a sign, whose highest values have a meaning of their own (slurm.h)."""
+_MAX_CPUS: Final = 8192
+"""Maximum number of CPUs of a node: NR_CPUS of Linux for x86-64 is at most 8192 (arch/x86/Kconfig). A larger number is a typing error."""
+_MAX_SOCKETS: Final = 32
+"""Maximum number of sockets per node: a server of HPE Superdome Flex has up to 32 (HPE: Superdome Flex QuickSpecs)."""
 MAX_NODES: Final = 4096
 """Maximum number of nodes per group: four times the design target. A larger number is a typing error and would be slow to expand."""
 
@@ -106,13 +112,24 @@ class Group(ConfigModel):
     roles: Annotated[tuple[Role, ...], UpdatePolicy.MEMBERS] = Field(
         default=(), description="Roles of the nodes. Default: the group's name, if it is a role."
     )
-    cpus: Annotated[int | None, UpdatePolicy.RESTART] = Field(default=None, ge=1, description="Logical CPUs per node.")
-    threads_per_core: Annotated[Literal[1, 2] | None, UpdatePolicy.RESTART, OnTarget(aws=UpdatePolicy.FORBIDDEN)] = Field(
+    cpus: Annotated[int | None, UpdatePolicy.RESTART] = Field(default=None, ge=1, le=_MAX_CPUS, description="Logical CPUs per node.")
+    threads_per_core: Annotated[Literal[1, 2, 4] | None, UpdatePolicy.RESTART, OnTarget(aws=UpdatePolicy.FORBIDDEN)] = Field(
         default=None,
-        description="Online threads of each core: 1 if simultaneous multithreading (SMT) is off, 2 if it is on. `cpus` counts threads. "
-        "On aws, instances are launched with it; on hosts, a check compares it. Default: the instance type's; on hosts, not compared.",
+        description="Online threads of each core: 1 if simultaneous multithreading (SMT) is off, 2 if it is on, 4 on some processors. "
+        "`cpus` counts threads. On aws, instances are launched with it; on hosts, a check compares it. "
+        "Default: the instance type's; on hosts, not compared.",
     )
-    memory: Annotated[Bytes | None, UpdatePolicy.RESTART] = Field(default=None, description="Memory per node, for example 2GiB.")
+    sockets: Annotated[int | None, UpdatePolicy.RESTART] = Field(
+        default=None,
+        ge=1,
+        le=_MAX_SOCKETS,
+        description="Processor sockets per node, with `threads_per_core`: Slurm distributes the tasks of a job over them. A check compares "
+        "them on hosts and aws. Default: Slurm takes each core for a socket.",
+    )
+    memory: Annotated[Bytes | None, UpdatePolicy.RESTART] = Field(
+        default=None,
+        description="Memory per node, for example 2GiB. On hosts, Slurm gives jobs 95 % of it: machines show less than they have.",
+    )
     gpus: Annotated[Gpus | None, UpdatePolicy.RESTART, OnTarget(lab=UpdatePolicy.REPLACE)] = Field(
         default=None, description="GPUs per node."
     )
@@ -124,6 +141,15 @@ class Group(ConfigModel):
         "Default: 64 for workers, 8 for other groups. Changing it renumbers the groups declared after this one.",
     )
     rack: Annotated[Rack | None, UpdatePolicy.RUN] = Field(default=None, description="Rack of the nodes.")
+    features: Annotated[tuple[Feature, ...], UpdatePolicy.RESTART] = Field(
+        default=(), description="Slurm features of the nodes, which jobs request with --constraint, for example [skylake, ib]."
+    )
+    weight: Annotated[int, UpdatePolicy.RESTART] = Field(
+        default=1,
+        ge=1,
+        le=_MAX_WEIGHT,
+        description="Slurm weight of the nodes: of all nodes that satisfy a job, those with the least weight are allocated first.",
+    )
 
 
 def roles_of(name: str, group: Group) -> tuple[Role, ...]:
@@ -140,7 +166,7 @@ def roles_of(name: str, group: Group) -> tuple[Role, ...]:
 class NodeOverride(ConfigModel):
     """Overrides for one node: second-hand machines differ, and some are broken."""
 
-    cpus: Annotated[int | None, UpdatePolicy.RESTART] = Field(default=None, ge=1, description="Logical CPUs.")
+    cpus: Annotated[int | None, UpdatePolicy.RESTART] = Field(default=None, ge=1, le=_MAX_CPUS, description="Logical CPUs.")
     memory: Annotated[Bytes | None, UpdatePolicy.RESTART] = Field(default=None, description="Memory, for example 2GiB.")
     gpus: NodeGpus | None = Field(default=None, description="GPUs; omitted values are taken from the group.")
     rack: Annotated[Rack | None, UpdatePolicy.RUN] = Field(default=None, description="Rack of the node.")

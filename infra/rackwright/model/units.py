@@ -21,6 +21,8 @@ _LABEL: Final = r"[a-z]([-a-z0-9]*[a-z0-9])?"
 _DOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
 _PARTITION: Final = r"[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?"
 """slurm.conf(5) sets no format. Sites use capitals and underscores (`gpu-a100_long`); a comma separates names, a dot parts of a path."""
+_FEATURE: Final = r"[A-Za-z0-9_][A-Za-z0-9_.:-]*"
+"""In a constraint, `&`, `|`, `*` and brackets are operators (sbatch(1), --constraint); a comma separates features in slurm.conf(5)."""
 _USER: Final = r"[a-z_][-a-z0-9_]*"
 _PLAYBOOK: Final = r"([A-Za-z0-9_][A-Za-z0-9_.-]*/)+[A-Za-z0-9_][A-Za-z0-9_.-]*\.ya?ml"
 _MOUNT: Final = r"/[^\s:,]*"
@@ -212,7 +214,11 @@ def _is_ipv6(text: str) -> bool:
 def _word(rule: str, pattern: str, longest: int, what: str, hint: str) -> Callable[[object], str]:
     def check(value: object) -> str:
         if not isinstance(value, str):
-            refuse(rule, f"{value!r} is not {what}", f"write it in quotes; {hint}")
+            refuse(
+                rule,
+                f"{value!r} is not {what}",
+                f"write one value; {hint}" if isinstance(value, list | dict) else f"write it in quotes; {hint}",
+            )
         if not re.fullmatch(pattern, value):
             refuse(rule, f"`{value}` is not {what}", hint)
         if len(value) > longest:
@@ -255,6 +261,13 @@ PartitionName = Annotated[
         )
     ),
     _text(_PARTITION, maxLength=63),
+]
+Feature = Annotated[
+    str,
+    BeforeValidator(
+        _word("feature", _FEATURE, 63, "a name of a feature", "use letters, digits, _, ., : and -, starting with a letter, digit or _")
+    ),
+    _text(_FEATURE, maxLength=63),
 ]
 UserName = Annotated[
     str,

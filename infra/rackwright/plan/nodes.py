@@ -54,6 +54,7 @@ def _node(
         **_place(cluster, stack, member, block),
         cpus=member.cpus,
         threads_per_core=member.threads_per_core,
+        sockets=member.sockets,
         memory_mib=mebibytes(member.memory),
         gpus=_gpus(cluster, member.gpus),
         neuron_devices=_neuron_devices(cluster, member),

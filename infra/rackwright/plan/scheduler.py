@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rackwright.catalog.mig import mig_profiles
+from rackwright.derive.nodes import schedulable_memory
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role
 from rackwright.model.scheduler.kubernetes import Kubernetes as DeclaredKubernetes
@@ -39,7 +40,7 @@ def _slurm(cluster: Cluster, declared: DeclaredSlurm, stack: str, nodes: Sequenc
         controllers=_controllers([node.name for node in with_role(nodes, Role.CONTROLLER)], declared.backup_controllers),
         accounting=accounting[0].name if accounting else None,
         submit_hosts=tuple(node.name for node in with_role(nodes, Role.LOGIN)),
-        nodes=tuple(_scheduled(node) for node in workers),
+        nodes=tuple(_scheduled(cluster, node) for node in workers),
         partitions=_partitions(declared.partitions, workers),
         accounts=_accounts(declared.accounts),
         qos=tuple(
@@ -84,17 +85,20 @@ def _controllers(names: Sequence[str], backup: Sequence[str]) -> tuple[str, ...]
     return (*first, *(name for name in backup if name in names))
 
 
-def _scheduled(node: PlanNode) -> SchedulerNode:
-    gres = _gres(node)
+def _scheduled(cluster: Cluster, node: PlanNode) -> SchedulerNode:
+    gres, group = _gres(node), cluster.groups[node.group]
     return SchedulerNode(
         name=node.name,
         cpus=node.cpus,
         threads_per_core=node.threads_per_core,
-        memory_mib=node.memory_mib,
+        sockets=node.sockets,
+        memory_mib=schedulable_memory(cluster.target, node.memory_mib),
         gpus=len(gres) or (node.gpus.count if node.gpus else 0),
         gpu_type=node.gpus.model if node.gpus and not gres else None,
         gpu_vendor=node.gpus.vendor if node.gpus else None,
         gres=gres,
+        features=group.features,
+        weight=group.weight,
     )
 
 
@@ -121,6 +125,12 @@ def _partitions(declared: dict[str, Declared], workers: Sequence[PlanNode]) -> t
             default=name == first_default,
             gres=partition.gres,
             max_time=partition.max_time,
+            default_time=partition.default_time,
+            max_nodes=partition.max_nodes,
+            priority_tier=partition.priority_tier,
+            exclusive=partition.exclusive,
+            allow_accounts=partition.allow_accounts,
+            allow_groups=partition.allow_groups,
         )
         for name, partition in chosen.items()
     )

@@ -77,6 +77,8 @@ class PlanNode(ConfigModel):
     cpus: int
     threads_per_core: int | None = None
     """Online threads of each core; None where the stack file does not declare it."""
+    sockets: int | None = None
+    """None where the stack file does not declare it."""
     memory_mib: int
     gpus: NodeGpu | None
     neuron_devices: int = 0
@@ -177,6 +179,8 @@ class SchedulerNode(ConfigModel):
     cpus: int
     threads_per_core: int | None = None
     """None where the stack file does not declare it: Slurm then takes each CPU for a core."""
+    sockets: int | None = None
+    """None where the stack file does not declare it: Slurm then takes each core for a socket."""
     memory_mib: int
     gpus: int
     """GPUs that jobs can request; on a node with MIG, instances and whole GPUs."""
@@ -186,6 +190,8 @@ class SchedulerNode(ConfigModel):
     """Decides on the device files of the GPUs and on the variable that tells programs which ones a job has."""
     gres: tuple[GpuGres, ...] = ()
     """Every GPU and instance of a node with MIG; empty on all others."""
+    features: tuple[str, ...] = ()
+    weight: int = 1
 
 
 class Partition(ConfigModel):
@@ -197,6 +203,15 @@ class Partition(ConfigModel):
     gres: tuple[Gres, ...]
     max_time: int | None
     """Seconds."""
+    default_time: int | None = None
+    """Seconds; None for `max_time`."""
+    max_nodes: int | None = None
+    priority_tier: int = 1
+    exclusive: bool = False
+    allow_accounts: tuple[str, ...] = ()
+    """Empty for all."""
+    allow_groups: tuple[str, ...] = ()
+    """Empty for all."""
 
 
 class PowerSaving(ConfigModel):

@@ -235,12 +235,12 @@ def test_threads_per_core_reach_scheduler_and_group() -> None:
     cluster = load_stack(paths.stack_file("onprem-gpu")).cluster
     assert cluster is not None
     group = next(name for name in cluster.groups if Role.WORKER in roles_of(name, cluster.groups[name]))
-    groups = {**cluster.groups, group: cluster.groups[group].model_copy(update={"threads_per_core": 1})}
+    groups = {**cluster.groups, group: cluster.groups[group].model_copy(update={"threads_per_core": 1, "sockets": 2})}
     planned = expand(cluster.model_copy(update={"groups": groups}), "onprem-gpu")
     declared = {node.name for node in planned.nodes if node.group == group}
     assert set(planned.groups["smt"]) == declared
     assert isinstance(planned.scheduler, Slurm)
-    assert {node.name for node in planned.scheduler.nodes if node.threads_per_core == 1} == declared
+    assert {node.name for node in planned.scheduler.nodes if (node.threads_per_core, node.sockets) == (1, 2)} == declared
     assert expand(cluster, "onprem-gpu").groups["smt"] == ()
 
 
@@ -277,3 +277,40 @@ def test_no_stack_may_give_a_group_the_name_of_a_feature() -> None:
     own = {"login", "worker"}
     features = set(expand(cluster({name: {"count": 1} for name in own}), "lab").groups) - own
     assert {name for name in features if "_" not in name} <= _OWN_GROUPS
+
+
+def test_options_of_partitions_and_nodes_reach_scheduler() -> None:
+    """Slurm gets them from the plan; groups and partitions without any have Slurm's defaults."""
+    options = {"default_time": "1h", "max_nodes": 2, "priority_tier": 4, "exclusive": True}
+    options |= {"allow_accounts": ["default"], "allow_groups": ["alice"]}
+    said = cluster(
+        {"login": {"count": 1}, "worker": {"count": 2, "features": ["ib"], "weight": 7}, "a": {"count": 1, "roles": ["worker"]}},
+        scheduler={"kind": "slurm", "partitions": {"big": {"groups": ["worker"], **options}, "small": {"groups": ["a"]}}},
+    )
+    planned = expand(said, "lab").scheduler
+    assert isinstance(planned, Slurm)
+    assert {(node.features, node.weight) for node in planned.nodes} == {(("ib",), 7), ((), 1)}
+    big, small = (partition.model_dump(include=set(options)) for partition in planned.partitions)
+    assert big == {**options, "default_time": 3600, "allow_accounts": ("default",), "allow_groups": ("alice",)}
+    assert small == {
+        "default_time": None,
+        "max_nodes": None,
+        "priority_tier": 1,
+        "exclusive": False,
+        "allow_accounts": (),
+        "allow_groups": (),
+    }
+
+
+def test_slurm_gets_no_memory_that_a_machine_does_not_show() -> None:
+    """Slurm drains a node with less than its RealMemory; firmware and kernel keep some of an existing machine's."""
+    machines = {"login0": {"address": "10.77.0.2"}, "worker0": {"address": "10.77.0.3"}}
+    groups = {"login": {"count": 1, "cpus": 2, "memory": "2GiB"}, "worker": {"count": 1, "cpus": 2, "memory": "128GiB"}}
+    hosts = expand(cluster(groups, target={"kind": "hosts", "os": "debian-13", "machines": machines}), "mine")
+    assert isinstance(hosts.scheduler, Slurm)
+    assert [node.memory_mib for node in hosts.nodes] == [2048, 131072]
+    shown = 128813  # MiB, of a machine with 128 GiB: docs.hpc.udel.edu, Caviness, node memory sizes
+    assert hosts.scheduler.nodes[0].memory_mib == 124518 < shown
+    lab = expand(cluster(groups), "lab")
+    assert isinstance(lab.scheduler, Slurm)
+    assert lab.scheduler.nodes[0].memory_mib == 131072

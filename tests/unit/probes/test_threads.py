@@ -53,3 +53,21 @@ def test_truncated_list_is_unknown() -> None:
     """The last line may name another core."""
     assert verdict(captured("good").rstrip("\n"), 2) is UNKNOWN
     assert verdict(captured("good").rstrip("\n")[:-1] + "1", 2) is UNKNOWN
+
+
+TWO_SOCKETS = "smt=on\n# CPU,Core,Socket\n0,0,0\n1,1,0\n2,2,1\n3,3,1\n4,0,0\n5,1,0\n6,2,1\n7,3,1\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "planned", "result"),
+    [
+        (TWO_SOCKETS, 2, PASSED),
+        (TWO_SOCKETS, 1, FAILED),
+        (TWO_SOCKETS, None, PASSED),
+        (TWO_SOCKETS.replace(",1\n", ",\n"), 2, UNKNOWN),
+        (captured("good"), 2, UNKNOWN),
+    ],
+)
+def test_sockets_are_compared_where_declared(text: str, planned: int | None, result: Verdict) -> None:
+    node = SimpleNamespace(threads_per_core=2, sockets=planned)
+    assert verdict_of(test_node.test_threads_match_plan, answers_of({THREADS: text}), node=node)[0] is result

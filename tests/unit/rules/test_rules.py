@@ -91,6 +91,7 @@ def test_what_may_be_left_open_while_writing_is_an_error_at_up() -> None:
         "image-unpinned",
         "allow-placeholder",
         "reservation-placeholder",
+        "machine-key-missing",
         "machine-key-placeholder",
         "pod-network-manifests",
     } | {"receiver-secret"}

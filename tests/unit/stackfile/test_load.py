@@ -68,7 +68,7 @@ def put(path: str, value: object) -> dict[str, Any]:
             "unknown key",
             "did you mean `devices`?",
         ),
-        ("groups.worker.threads_per_core", 4, "choice", "groups.worker.threads_per_core", "`4` is not one of 1, 2", ""),
+        ("groups.worker.threads_per_core", 3, "choice", "groups.worker.threads_per_core", "`3` is not one of 1, 2, 4", ""),
         ("groups.worker.count", "2", "value", "groups.worker.count", "expected a whole number, found `2`", "remove the quotes"),
         ("groups.worker.count", 2.5, "value", "groups.worker.count", "`2.5`", ""),
         ("groups.worker.count", True, "value", "groups.worker.count", "expected a whole number, found `true`", ""),
@@ -315,3 +315,22 @@ def test_members_merge_group_and_node(stacks: Path) -> None:
     assert (login.gpus.model, login.gpus.count) == ("a100", 1) if login.gpus else False
     assert (first.cpus, first.rack, first.gpus.count if first.gpus else 0) == (2, None, 8)
     assert (second.cpus, second.rack, second.gpus.count if second.gpus else 0) == (3, "r1", 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [(["a", "b"], "write one value; "), ({"a": 1}, "write one value; "), (5, "write it in quotes; ")]
+)
+def test_hint_for_a_name_of_another_type(name: object, hint: str) -> None:
+    """Quotes turn a number into a name, but not a list."""
+    loaded = load_cluster(
+        {"target": {"kind": "hosts", "os": "debian-13", "jump_host": name}, "network": {"cidr": "10.77.0.0/24"}, "groups": {}}
+    )
+    assert [finding.hint.startswith(hint) for finding in loaded.findings if finding.path == "target.jump_host"] == [True]
+
+
+def test_more_cpus_than_linux_has_are_refused() -> None:
+    """A digit too many would be written into slurm.conf, which stores 16 bits."""
+    said = {"target": {"kind": "lab"}, "network": {"cidr": "10.77.0.0/24"}, "nodes": {"worker0": {"cpus": 8193}}}
+    loaded = load_cluster({**said, "groups": {"worker": {"count": 1, "cpus": 12800}}})
+    assert [finding.path for finding in loaded.findings] == ["groups.worker.cpus", "nodes.worker0.cpus"]
+    assert {finding.hint for finding in loaded.findings} == {"use at most 8192"}

@@ -209,6 +209,11 @@ def test_threads_match_plan(node: Record, ask: Ask, expect: Expect) -> None:
     """A firmware update can switch simultaneous multithreading on or off: Slurm then drains the node, or jobs share cores."""
     found = ask(THREADS)
     expect(found.described, str(node.threads_per_core), holds=found.per_core == (node.threads_per_core,))
+    if getattr(node, "sockets", None) is None:
+        return
+    if found.sockets is None:
+        raise UndeterminedError("lscpu does not print the socket of a CPU")
+    expect(f"{found.sockets} sockets", f"{node.sockets} sockets")
 
 
 def test_memory_matches_plan(node: Record, ask: Ask, expect: Expect, limit: float) -> None:

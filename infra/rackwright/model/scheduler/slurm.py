@@ -35,6 +35,25 @@ class Partition(ConfigModel):
     max_time: Annotated[Seconds | None, UpdatePolicy.RESTART] = Field(
         default=None, description="Maximum run time of a job, for example 8h."
     )
+    default_time: Annotated[Seconds | None, UpdatePolicy.RESTART] = Field(
+        default=None, description="Run time of a job that requests none, for example 1h. Default: `max_time`."
+    )
+    max_nodes: Annotated[int | None, UpdatePolicy.RESTART] = Field(default=None, ge=1, description="Maximum number of nodes of a job.")
+    priority_tier: Annotated[int, UpdatePolicy.RESTART] = Field(
+        default=1,
+        ge=1,
+        le=65533,
+        description="Order of partitions that share nodes: jobs in a higher tier are scheduled first. It preempts no job; QOS do.",
+    )
+    exclusive: Annotated[bool, UpdatePolicy.RESTART] = Field(
+        default=False, description="Whether a job gets its nodes whole, with all CPUs and GPUs."
+    )
+    allow_accounts: Annotated[tuple[Label, ...], UpdatePolicy.RESTART] = Field(
+        default=(), description="Accounts whose jobs may run in the partition. Default: all."
+    )
+    allow_groups: Annotated[tuple[UserName, ...], UpdatePolicy.RESTART] = Field(
+        default=(), description="User groups whose members may submit to the partition. Default: all."
+    )
 
 
 class Account(ConfigModel):

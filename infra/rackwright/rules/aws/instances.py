@@ -129,7 +129,8 @@ def instance_threads(case: RuleContext) -> Iterator[Violation]:
             continue
         path = f"groups.{fleet.name}.threads_per_core"
         if declared > has:
-            yield Violation(path, f"{fleet.type.name} has {has} thread per core (expected 1, found {declared})", "omit `threads_per_core`")
+            cause = f"{fleet.type.name} has {has} thread{'s' if has > 1 else ''} per core (expected {has}, found {declared})"
+            yield Violation(path, cause, "omit `threads_per_core`")
         elif fleet.type.bare_metal:
             cause = f"{fleet.type.name} is a bare-metal type: EC2 launches it with {has} threads per core"
             yield Violation(path, cause, "use a type that is not bare metal, or omit `threads_per_core`")

@@ -67,6 +67,10 @@ def _lists(case: RuleContext) -> Iterator[tuple[str, tuple[str, ...]]]:
     for name, partition in case.slurm.partitions.items():
         yield f"scheduler.partitions.{name}.groups", partition.groups
         yield f"scheduler.partitions.{name}.nodes", partition.nodes
+        yield f"scheduler.partitions.{name}.allow_accounts", partition.allow_accounts
+        yield f"scheduler.partitions.{name}.allow_groups", partition.allow_groups
+    for name, group in case.cluster.groups.items():
+        yield f"groups.{name}.features", group.features
     for name, declared in case.cluster.storage.items():
         yield f"storage.{name}.servers", declared.servers
         yield f"storage.{name}.clients", declared.clients
@@ -157,6 +161,38 @@ def threads_per_core_cpus(case: RuleContext) -> Iterator[Violation]:
             seen.add(path)
             cause = f"{member.cpus} CPUs are no whole number of cores with {threads} threads"
             yield Violation(path, cause, f"declare the threads of all cores, for example {member.cpus + 1}, or omit `threads_per_core`")
+
+
+@rule("cpus-fewer-than-gpus", Severity.WARNING)
+def cpus_fewer_than_gpus(case: RuleContext) -> Iterator[Violation]:
+    """Every job takes a CPU, so that jobs of one GPU each cannot use all GPUs. Nodes with simulated GPUs are exempt."""
+    seen: set[str] = set()
+    for member in case.members if "gpu" not in case.cluster.target.simulated else ():
+        path = f"groups.{member.group}.cpus"
+        if member.gpus is not None and member.gpus.count > member.cpus and path not in seen:
+            seen.add(path)
+            cause = f"{member.name} has {member.cpus} CPUs for {member.gpus.count} GPUs"
+            yield Violation(path, cause, "declare all logical CPUs, as `nproc` prints them; `gpus.count` is that of one node")
+
+
+@rule("sockets-cores")
+def sockets_cores(case: RuleContext) -> Iterator[Violation]:
+    """Every socket has as many cores, and a core is `threads_per_core` of the CPUs (slurm.conf(5): Sockets, CoresPerSocket)."""
+    seen: set[str] = set()
+    for member in case.members:
+        path = f"groups.{member.group}.sockets"
+        if member.sockets is None or path in seen:
+            continue
+        threads = member.threads_per_core
+        if threads is None:
+            cause, hint = "the number of cores is unknown", "add `threads_per_core`: 1, or 2 if simultaneous multithreading (SMT) is on"
+        elif member.cpus % threads == 0 and member.cpus // threads % member.sockets:
+            cause = f"{member.cpus // threads} cores of {member.name} are no whole number of cores on each of {member.sockets} sockets"
+            hint = f"`lscpu` prints the sockets; `cpus` counts all threads, here {threads} of each core"
+        else:
+            continue
+        seen.add(path)
+        yield Violation(path, cause, hint)
 
 
 @rule("lab-size", Severity.WARNING)

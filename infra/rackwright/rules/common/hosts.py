@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rackwright.model import ranges
@@ -23,10 +23,12 @@ def machine_missing(case: RuleContext) -> Iterator[Violation]:
     """A node on target `hosts` is an existing machine of the list."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
-        for member in case.members:
-            if member.name not in target.machine_by_node:
-                hint = f"add `{member.name}: {{address: …, host_key: …}}`, or lower groups.{member.group}.count"
-                yield Violation(f"target.machines.{member.name}", "the groups declare the node, but no machine is assigned", hint)
+        for group in case.cluster.groups:
+            missing = [one.name for one in case.members if one.group == group and one.name not in target.machine_by_node]
+            if missing:
+                cause = f"the groups declare the node, but no machine is assigned{_and_others(missing)}"
+                hint = f"add `{ranges.compressed(missing)}: {{address: …}}`, or lower groups.{group}.count"
+                yield Violation(f"target.machines.{missing[0]}", cause, hint)
 
 
 @rule("machine-unused")
@@ -42,18 +44,27 @@ def machine_unused(case: RuleContext) -> Iterator[Violation]:
                 yield Violation(f"target.machines.{key}", which + more, did_you_mean(unused[0], case.node_names))
 
 
-@rule("machine-key-missing")
+@rule("machine-key-missing", Severity.WARNING, level_on_deploy=Severity.ERROR)
 def machine_key_missing(case: RuleContext) -> Iterator[Violation]:
     """Without the key, the first host that answers would be trusted."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
-        for name, machine in target.machine_by_node.items():
-            if machine.host_key is None:
-                hint = (
-                    "run `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on its console and enter the value that begins with SHA256:, "
-                    f"or compare the value with the output of `rackwright hosts scan {case.stack} --write`"
-                )
-                yield Violation(f"target.machines.{name}.host_key", "is missing", hint)
+        missing = [name for name, machine in target.machine_by_node.items() if machine.host_key is None]
+        if missing:
+            hint = (
+                "run `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on its console and enter the value that begins with SHA256:, "
+                f"or compare the value with the output of `rackwright hosts scan {case.stack} --write`"
+            )
+            yield Violation(f"target.machines.{missing[0]}.host_key", f"is missing{_and_others(missing)}", hint)
+
+
+def _and_others(names: Sequence[str]) -> str:
+    """Return the rest of a cause that the first of the machines shares with others: one finding, not one for each machine.
+
+    >>> _and_others(["worker0", "worker1", "worker2"]), _and_others(["worker0"])
+    (', as for worker[1-2]', '')
+    """
+    return f", as for {ranges.compressed(names[1:])}" if len(names) > 1 else ""
 
 
 @rule("machine-key-placeholder", Severity.WARNING, level_on_deploy=Severity.ERROR)

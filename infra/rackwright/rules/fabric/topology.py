@@ -207,7 +207,7 @@ def fabric_too_large(case: RuleContext) -> Iterator[Violation]:
     blocking = "non-blocking" if fabric.oversubscription == 1 else f"at {fabric.oversubscription:g}:1"
     cause = f"three levels of {switch.product} carry {most} nodes of {rails} rails {blocking}, not {nodes}"
     own = " (the subnet manager's own HCA takes a port of every leaf)" if manages_apart(case.cluster, fabric) else ""
-    hint = f"use `nodes: {most}` or fewer" if most else "use fewer rails, or a switch with more ports"
+    hint = f"use `max_nodes: {most}` or fewer nodes" if most else "use fewer rails, or a switch with more ports"
     yield Violation("fabric.max_nodes", cause + own, f"{hint}, or a higher `oversubscription`")
 
 
@@ -245,7 +245,10 @@ def fabric_node_out_of_range(case: RuleContext) -> Iterator[Violation]:
         count = case.cluster.groups[name].count
         if count and first + count > nodes:
             cause = f"group {name} ends at place {first + count}, but the fabric is planned for {nodes} nodes"
-            hint = "increase it, which moves cables of an existing fabric; places follow groups and their `reserved_addresses` in order"
+            hint = (
+                f"use {first + count}, which moves cables of an existing fabric; or, before the first `up`, reserve fewer places: each "
+                "group has as many as its `reserved_addresses` (64 for workers)"
+            )
             yield Violation("fabric.max_nodes", cause, hint)
 
 

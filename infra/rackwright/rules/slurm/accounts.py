@@ -96,6 +96,20 @@ def qos_preempts_unknown(case: RuleContext) -> Iterator[Violation]:
                 yield Violation(path, f"there is no QOS `{other}`", did_you_mean(other, known))
 
 
+@rule("qos-preempts-mutually")
+def qos_preempts_mutually(case: RuleContext) -> Iterator[Violation]:
+    """Jobs of two QOS that preempt each other requeue each other, and none of them ends."""
+    declared = case.slurm.qos
+    for name, qos in declared.items():
+        for index, other in enumerate(qos.preempt):
+            back = declared[other].preempt if other in declared else ()
+            if other != name and name in back:
+                cause = f"`{name}` and `{other}` preempt each other"
+                yield Violation(
+                    f"scheduler.qos.{name}.preempt[{index}]", cause, f"remove `{name}` from the `preempt` of {other}, or this entry"
+                )
+
+
 @rule("gpu-limit-without-gpus")
 def gpu_limit_without_gpus(case: RuleContext) -> Iterator[Violation]:
     """A GPU limit has no effect without GPUs."""

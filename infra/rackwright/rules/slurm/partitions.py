@@ -8,6 +8,7 @@ from rackwright.derive.nodes import DeclaredNode
 from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.groups import Role, roles_of
 from rackwright.model.scheduler.slurm import Gres, Partition
+from rackwright.model.units import format_seconds
 from rackwright.rules.registry import RuleContext, Violation, rule
 
 
@@ -93,6 +94,68 @@ def partition_time_zero(case: RuleContext) -> Iterator[Violation]:
     for name, partition in case.slurm.partitions.items():
         if partition.max_time == 0:
             yield Violation(f"scheduler.partitions.{name}.max_time", "0s permits no job", "omit it for no limit")
+        if partition.default_time == 0:
+            yield Violation(f"scheduler.partitions.{name}.default_time", "0s permits no job", "omit it for the value of `max_time`")
+
+
+@rule("partition-default-time")
+def partition_default_time(case: RuleContext) -> Iterator[Violation]:
+    """Slurm refuses jobs that request no time if the default exceeds the maximum."""
+    for name, partition in case.slurm.partitions.items():
+        default, most = partition.default_time, partition.max_time
+        if default is not None and most and default > most:
+            cause = f"{format_seconds(default)} exceeds the `max_time` of {format_seconds(most)}"
+            yield Violation(f"scheduler.partitions.{name}.default_time", cause, f"use at most {format_seconds(most)}")
+
+
+@rule("partition-max-nodes", Severity.WARNING)
+def partition_max_nodes(case: RuleContext) -> Iterator[Violation]:
+    """A limit above the number of nodes limits nothing, and may be a typing error."""
+    for name, partition in case.slurm.partitions.items():
+        inside = len(_inside(case, partition))
+        if partition.max_nodes is not None and partition.max_nodes > inside > 0:
+            cause = f"{partition.max_nodes} nodes of a job, but the partition has {inside}"
+            yield Violation(f"scheduler.partitions.{name}.max_nodes", cause, f"use at most {inside}, or remove the limit")
+
+
+@rule("partition-account-unknown")
+def partition_account_unknown(case: RuleContext) -> Iterator[Violation]:
+    """A partition admits accounts of this file; accounts need the accounting database."""
+    known = {*case.slurm.accounts, "default"}
+    for name, partition in case.slurm.partitions.items():
+        path = f"scheduler.partitions.{name}.allow_accounts"
+        if partition.allow_accounts and not case.with_role(Role.ACCOUNTING):
+            yield Violation(path, "no node has the role accounting, so that no job has an account", "add the role to a group")
+            continue
+        for index, account in enumerate(partition.allow_accounts):
+            if account not in known:
+                yield Violation(f"{path}[{index}]", f"there is no account `{account}`", did_you_mean(account, known))
+
+
+@rule("partition-user-group-unknown")
+def partition_user_group_unknown(case: RuleContext) -> Iterator[Violation]:
+    """A partition admits user groups of this file, or of the directory, which cannot be queried offline."""
+    known = {*case.cluster.user_groups, *case.cluster.users}
+    for name, partition in case.slurm.partitions.items():
+        for index, group in enumerate(partition.allow_groups):
+            if group not in known and case.cluster.directory is None:
+                path = f"scheduler.partitions.{name}.allow_groups[{index}]"
+                yield Violation(path, f"there is no user group `{group}`", f"{did_you_mean(group, known)}, or declare it in `user_groups`")
+
+
+@rule("node-options-unused")
+def node_options_unused(case: RuleContext) -> Iterator[Violation]:
+    """Features and weights are options of nodes on which Slurm runs jobs."""
+    for name, group in case.cluster.groups.items():
+        if case.kubernetes is not None:
+            cause = "the scheduler is Kubernetes, which has no such option of nodes"
+        elif Role.WORKER not in roles_of(name, group):
+            cause = f"group {name} runs no jobs"
+        else:
+            continue
+        for key in ("features", "weight"):
+            if key in group.model_fields_set:
+                yield Violation(f"groups.{name}.{key}", cause, f"remove `{key}`")
 
 
 @rule("worker-unreachable", Severity.WARNING)

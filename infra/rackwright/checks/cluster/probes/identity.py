@@ -311,6 +311,8 @@ class Threads:
     """Distinct numbers of threads per core: more than one where cores differ or some threads are offline."""
     control: str
     """`/sys/devices/system/cpu/smt/control`: on, off, forceoff, notsupported or notimplemented; empty where the kernel has no such file."""
+    sockets: int | None = None
+    """Sockets with an online CPU; None if lscpu does not know them."""
 
     @property
     def described(self) -> str:
@@ -319,10 +321,10 @@ class Threads:
 
 
 def parse_threads(text: str) -> Threads:
-    """Return the threads from a line `smt=<control>` and `lscpu --parse=CPU,CORE`: a line `CPU,core` for each online CPU.
+    """Return the threads from a line `smt=<control>` and `lscpu --parse=CPU,CORE,SOCKET`: a line for each online CPU.
 
-    >>> parse_threads("smt=on\\n# CPU,Core\\n0,0\\n1,1\\n2,0\\n3,1\\n").described
-    '2 (SMT on)'
+    >>> parse_threads("smt=on\\n# CPU,Core,Socket\\n0,0,0\\n1,1,1\\n2,0,0\\n3,1,1\\n")
+    Threads(per_core=(2,), control='on', sockets=2)
     """
     lines, partial = whole_lines(text)
     found = [line.strip() for line in lines if line.startswith("smt=")]
@@ -331,11 +333,12 @@ def parse_threads(text: str) -> Threads:
     if partial:  # a truncated core number is the number of another core
         raise ValueError(f'the list of CPUs is cut: "{quoted(partial[0])}"')
     rows = [line.strip() for line in lines if not line.startswith(("smt=", "#"))]
-    broken = next((row for row in rows if not re.fullmatch(r"\d+,\d+", row)), None)
+    broken = next((row for row in rows if not re.fullmatch(r"\d+,\d+(,\d*)?", row)), None)
     if broken is not None or not rows:
         raise ValueError(f'no core of a CPU: "{quoted(broken)}"' if broken else "no CPU is listed")
-    cores = Counter(row.partition(",")[2] for row in rows)
-    return Threads(tuple(sorted(set(cores.values()))), found[0][4:])
+    columns = [[*row.split(","), ""] for row in rows]
+    cores, sockets = Counter(row[1] for row in columns), {row[2] for row in columns}
+    return Threads(tuple(sorted(set(cores.values()))), found[0][4:], None if "" in sockets else len(sockets))
 
 
 _SMT: Final = frozenset({"", "on", "off", "forceoff", "notsupported", "notimplemented"})
@@ -346,6 +349,6 @@ THREADS = Probe(
     "threads",
     on="smt",
     # Core numbers of --parse are unique on the node, and offline CPUs are left out (lscpu(1)).
-    command="echo smt=$(cat /sys/devices/system/cpu/smt/control 2>/dev/null); LC_ALL=C lscpu --parse=CPU,CORE",
+    command="echo smt=$(cat /sys/devices/system/cpu/smt/control 2>/dev/null); LC_ALL=C lscpu --parse=CPU,CORE,SOCKET",
     parse=parse_threads,
 )
