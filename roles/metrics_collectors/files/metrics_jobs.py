@@ -72,7 +72,8 @@ def collect(configuration: Mapping[str, Any], samples: Samples) -> None:
     now = answer["now"]
     jobs = [one for one in read_jobs(answer) if one.started is None or now - one.started >= SETTLES]
     taken = read_nodes(series_of(configuration["prometheus"]))
-    lost = unread(jobs, taken, time.time(), configuration["prometheus"]["period_s"])
+    running = [one for one in jobs if one.state == "RUNNING"]
+    lost = unread(running, taken, time.time(), configuration["prometheus"]["period_s"])
     nodes = {name: one.node for name, one in taken.items() if name not in lost}
     diagnoses = [diagnose(one, nodes, lost, now) for one in jobs]
     add_findings(diagnoses, samples)
@@ -81,7 +82,7 @@ def collect(configuration: Mapping[str, Any], samples: Samples) -> None:
     for verdict in VERDICTS:
         samples.set("rackwright_jobs_judged", counts[verdict], verdict=verdict)
     samples.describe("rackwright_job_node_unread", "Whether the processes of jobs on a node could not be read")
-    for name in dict.fromkeys(name for job in jobs for name in job.nodes):
+    for name in dict.fromkeys(name for job in running for name in job.nodes):
         samples.set("rackwright_job_node_unread", name in lost, node=name)
 
 
