@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Which jobs hang or straggle: the judgement of `rackwright jobs STACK --suspicious` on the samples that all workers have written.
 
-Prometheus on this node has the samples; slurmctld has the jobs. What could not be judged is no finding: it is counted, and unread nodes are named.
+Prometheus on this node has the samples; slurmctld has the jobs. What could not be judged is no finding: it is
+counted, and unread nodes are named.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from rackwright_metrics import PATIENCE, CollectError, Samples, run
+from rank_series import Series, Taken, read_nodes
+
 from rackwright.remote.programs import slurm_running
 from rackwright.remote.programs.monitoring_api import Api
 from rackwright.report.jobs.samples import RunningJob, read_jobs
 from rackwright.report.jobs.suspicion import SETTLES, Diagnosis, Kind, diagnose
-from rackwright_metrics import PATIENCE, CollectError, Samples, run
-from rank_series import Series, Taken, read_nodes
 
 QUERY = '{__name__=~"rackwright_(ranks|rank|job)_.+",job="node"}'
 APART = 5.0
@@ -38,7 +40,7 @@ def series_of(prometheus: Mapping[str, Any]) -> list[Series]:
 
 
 def unread(jobs: Sequence[RunningJob], taken: Mapping[str, Taken], now: float, period: float) -> dict[str, str]:
-    """Return the nodes of jobs without samples of the present, and why; nodes whose samples are older than those of the others are among them."""
+    """Return the nodes of jobs whose samples are missing, old, or older than those of other nodes, and why."""
     lost: dict[str, str] = {}
     newest = max((one.time for one in taken.values()), default=0.0)
     for name in dict.fromkeys(name for job in jobs for name in job.nodes):

@@ -13,11 +13,12 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from rackwright_metrics import CollectError, Samples, run
+from rank_series import add_node
+
 from rackwright.remote.programs import job_samples
 from rackwright.remote.programs.process_samples import read, stat_of
 from rackwright.report.jobs.samples import read_node
-from rackwright_metrics import CollectError, Samples, run
-from rank_series import add_node
 
 SECONDS = 7.5
 NUMBER = 150
@@ -26,25 +27,39 @@ MOST_JOBS = 32
 """Jobs that are sampled at once, the newest first. Chosen: it bounds the work on a node with many small jobs."""
 TITLE = re.compile(r"slurmstepd: \[(\d+)\.")
 """Title of the process that started a step (slurm.schedmd.com/cgroup_v2.html: `slurmstepd: [3385.0]`)."""
-PROC = "/proc"
-NOTHING: Mapping[str, Any] = {"ranks": [], "jobs": {}, "gpus": [], "apps": False, "gpu_error": "", "network": None, "fabric": None, "errors": []}
+NOTHING: Mapping[str, Any] = {
+    "ranks": [],
+    "jobs": {},
+    "gpus": [],
+    "apps": False,
+    "gpu_error": "",
+    "network": None,
+    "fabric": None,
+    "errors": [],
+}
 """Answer of a node without jobs, which is not sampled."""
 
 
-def jobs_here(proc: str = PROC) -> dict[str, int]:
-    """Return the jobs on this node with the ID of their user: that of the children of their slurmstepd, which belongs to root.
-
-    A step that has only processes of root, such as that of a prolog, has no user.
-    """
-    owners: dict[int, int] = {}
+def owners(proc: str) -> dict[int, int]:
+    """Return the user of each process."""
+    found: dict[int, int] = {}
     for name in filter(str.isdigit, os.listdir(proc)):
         try:
-            owners[int(name)] = os.stat(os.path.join(proc, name)).st_uid
+            found[int(name)] = os.stat(os.path.join(proc, name)).st_uid
         except OSError:
-            continue
-    steps = {pid: found[1] for pid, uid in owners.items() if uid == 0 and (found := TITLE.match(read(pid, "cmdline", proc)))}
+            continue  # It has ended.
+    return found
+
+
+def jobs_here(proc: str = "/proc") -> dict[str, int]:
+    """Return the jobs on this node with the ID of their user: that of the children of their slurmstepd, which belongs to root.
+
+    The title of a process of a user proves nothing. A step that has only processes of root, such as that of a prolog, has no user.
+    """
+    users = owners(proc)
+    steps = {pid: found[1] for pid, uid in users.items() if uid == 0 and (found := TITLE.match(read(pid, "cmdline", proc)))}
     jobs: dict[str, int] = {}
-    for pid, uid in owners.items():
+    for pid, uid in users.items():
         if uid != 0 and (stat := stat_of(pid, proc)) and stat.parent in steps:
             jobs[steps[stat.parent]] = uid
     return jobs

@@ -1,12 +1,13 @@
-"""Samples of the ranks of jobs as series of Prometheus, and back. The collector `ranks` writes them on workers; `jobs` reads those of all nodes."""
+"""Samples of the ranks of jobs as series of Prometheus, and back: `ranks` writes them on workers, `jobs` reads those of all nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from rackwright.report.jobs.samples import GpuSample, JobTotals, NodeSample, RankSample, Wait, classify
 from rackwright_metrics import Samples
+
+from rackwright.report.jobs.samples import GpuSample, JobTotals, NodeSample, RankSample, Wait, classify
 
 MOST_RANKS = 64
 """Ranks of a job on a node whose samples are written. Chosen: eight for each of eight GPUs, which bounds the series of a node."""
@@ -60,7 +61,7 @@ class Taken(NamedTuple):
 
 
 def add_node(node: NodeSample, began: float, left_out: int, samples: Samples) -> None:
-    """Add what a node saw. A job with more ranks than MOST_RANKS is left out as a whole: a part of its ranks would look like missing ones."""
+    """Add what a node saw. A job with more ranks than MOST_RANKS is left out as a whole: without some, ranks would seem to be missing."""
     for name, text in {**NODE, **JOB, **RANK}.items():
         samples.describe(name, text)
     large = {job for job in node.jobs if sum(one.job == job for one in node.ranks) > MOST_RANKS}
