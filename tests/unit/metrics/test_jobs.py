@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import promql_parser
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from support.rows import each_row
@@ -49,6 +51,7 @@ CASES = {
     "stopped": [rank(0, {FUTEX: 100}, cpu=0.0), rank(1, {STOPPED: 100}, cpu=0.0)],
     "sleeps in each step": [rank(0, {FUTEX: 77}), rank(1, {SLEEP: 75, FUTEX: 1})],
     "hangs in storage": [rank(0, {FUTEX: 100}), rank(1, {FUSE: 100}, read=0, written=0)],
+    "all hang in storage": [rank(0, {FUSE: 100}, written=0), rank(1, {FUSE: 100}, written=0)],
     "no CPU": [rank(0, {FUTEX: 40}), rank(1, {}, run_delay=3.0)],
     "hung": [rank(0, {FUTEX: 100}, cpu=0.0), rank(1, {FUTEX: 100}, cpu=0.0)],
     "busy without power": [rank(0, {}, gpus=gpu(100, 120)), rank(1, {}, gpus=gpu(100, 650))],
@@ -277,7 +280,7 @@ def test_job_in_order_has_no_finding(cluster: Cluster, collect: Collect) -> None
     ("change", "unread"),
     [
         pytest.param(lambda cluster: cluster.texts.pop("worker0"), 1, id="node-without-samples"),
-        pytest.param(lambda cluster: cluster.samples(CASES["undisturbed"][:1], age=300.0), 1, id="old-samples"),
+        pytest.param(lambda cluster: cluster.samples(CASES["undisturbed"], age=150.0), 1, id="old-samples"),
         pytest.param(lambda cluster: cluster.samples(CASES["undisturbed"][:1], age=80.0), 1, id="samples-of-another-minute"),
         pytest.param(lambda cluster: cluster.samples(CASES["undisturbed"][:1], age=23.0), 0, id="samples-three-seconds-apart"),
     ],
@@ -316,6 +319,14 @@ def test_prometheus_without_answer_is_no_success(cluster: Cluster, collect: Coll
     monkeypatch.setattr(cluster.jobs, "Api", refused)
     found = collect("jobs", {})
     assert found['rackwright_collector_success{collector="jobs"}'] == 0 and len(found) == 2
+
+
+def test_query_selects_what_workers_write(cluster: Cluster) -> None:
+    selector = re.search(r'__name__=~"([^"]+)"', cluster.jobs.QUERY)
+    names = {one["__name__"] for one, _ in scraped({"worker0": written(node_of(CASES["busy without power"][0]))})}
+    assert selector and len(names) > 12
+    assert [name for name in names if not re.fullmatch(selector[1], name)] == []
+    promql_parser.parse(cluster.jobs.QUERY)
 
 
 def test_findings_that_are_written_are_bounded(cluster: Cluster, collect: Collect) -> None:
