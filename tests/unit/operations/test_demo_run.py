@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from rackwright.cli.render.demo import text
-from rackwright.drivers import node_kill, remote_exec
+from rackwright.drivers import node_kill, remote_exec, ssh_connections
 from rackwright.errors import InputError, RackwrightError, UndeterminedError
 from rackwright.inventory import Host, inventory, paths
 from rackwright.operations.demo import following, training
@@ -49,6 +49,9 @@ class Cluster:
         self.rank: int | bool | None = 77
         self.done: list[tuple[str, str]] = []
         self.said: list[str] = []
+        self.images: list[tuple[str, str]] = []
+        self.image_of: dict[str, bool | str] = {}
+        """Nodes that lack the image, or why their images could not be read."""
 
     async def run_as_user(self, _stack: str, program: str, request: dict[str, Any], node: str, user: str, **_: Any) -> dict[str, Any]:
         """Answer a request."""
@@ -63,12 +66,21 @@ class Cluster:
             return {"error": "", "found": next(iter(request["folders"]), "") if self.checkpoints else ""}
         return self.begin if request["action"] == "begin" else {"error": "", "text": "srun: error: worker1: task 1: Exited\n"}
 
+    async def connect_all(self, _stack: str, _nodes: Any, **_: Any) -> dict[str, str]:
+        """Return the nodes that could not be reached: none."""
+        return {}
+
     async def kill(self, _stack: str, target: str, node: str) -> None:
         """Record a killed node."""
         self.done.append(("kill", node))
 
     async def run_on_nodes(self, _stack: str, program: str, requests: dict[str, Any], sudo: dict[str, bool], **_: Any) -> Any:
-        """Record a killed rank."""
+        """Answer whether nodes have an image; record a killed rank."""
+        if program == "node_images":
+            self.images += [(name, one["image"]) for name, one in requests.items()]
+            read = {name: self.image_of.get(name, True) for name in requests}
+            answers = {name: {"present": has, "images": 9, "error": ""} for name, has in read.items() if isinstance(has, bool)}
+            return answers, {name: why for name, why in read.items() if isinstance(why, str)}
         (node,) = requests
         assert program == "kill_rank" and set(sudo) == {node}
         self.done.append(("kill-rank", node))
@@ -96,6 +108,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     put_up(found.stack)
     monkeypatch.setattr(remote_exec, "run_as_user", found.run_as_user)
     monkeypatch.setattr(remote_exec, "run_on_nodes", found.run_on_nodes)
+    monkeypatch.setattr(ssh_connections, "connect_all", found.connect_all)
     monkeypatch.setattr(node_kill, "kill", found.kill)
     monkeypatch.setattr(node_kill, "start", found.start)
     monkeypatch.setattr(following, "POLL", 0.01)
@@ -360,6 +373,45 @@ def test_train_job_is_created_and_deleted_at_end(pods: Cluster) -> None:
     assert begin["folder"].startswith("/mnt/sharedfs/kubernetes/research/training/train-")
     assert pods.asked[-1]["action"] == "cancel" and pods.asked[-1]["name"] == name, "nothing of it stays in the cluster"
     assert document["verdict"]["rule"] == "baseline" and document["attempts"][0]["nodes"] == "worker0,worker1"
+
+
+def test_worker_without_image_is_named_before_the_job_starts(pods: Cluster) -> None:
+    """The image of the bundle is in no registry."""
+    pods.image_of["worker1"] = False
+    with pytest.raises(InputError, match=r"worker1 has 9 images, and not rackwright\.local/training:\S+") as found:
+        run(pods, [])
+    assert "rackwright up" in found.value.hint and "worker0" not in str(found.value)
+    assert pods.asked == [], "nothing was submitted"
+
+
+def test_image_of_each_worker_is_asked_for(pods: Cluster) -> None:
+    run(pods, [answer(pod_event("begin", 0, 1, "worker0,worker1")), answer(*steps(0, 1, 10)), answer(pod_event("end", 0, 30))])
+    begin = next(one for one in pods.asked if one["action"] == "begin")
+    assert [name for name, _ in pods.images] == ["worker0", "worker1"]
+    assert all(image in json.dumps(begin["objects"]) for _, image in pods.images), "the image is that of the pods"
+
+
+def test_unread_images_are_said_and_the_job_starts(pods: Cluster) -> None:
+    pods.image_of["worker0"] = "the program did not end within 30 s"
+    document = run(pods, [answer(pod_event("begin", 0, 1, "worker0,worker1")), answer(*steps(0, 1, 10)), answer(pod_event("end", 0, 30))])
+    assert document["run"] and [line for line in pods.said if "worker0: whether it has" in line and "did not end within 30 s" in line]
+
+
+def test_image_of_a_registry_is_pulled(pods: Cluster) -> None:
+    file = paths.inventory(pods.stack)
+    described = yaml.safe_load(file.read_text())
+    scheduler = described["all"]["vars"]["cluster"]["scheduler"]
+    scheduler.pop("bundles_training_image")
+    scheduler["training_image"] = "registry.example.org/torch:2.6"
+    file.write_text(yaml.safe_dump(described))
+    pods.image_of["worker1"] = False
+    run(pods, [answer(pod_event("begin", 0, 1, "worker0,worker1")), answer(*steps(0, 1, 10)), answer(pod_event("end", 0, 30))])
+    assert [line for line in pods.said if line.startswith("worker1: does not have registry.example.org/torch:2.6")]
+
+
+def test_jobs_of_slurm_need_no_image(cluster: Cluster) -> None:
+    run(cluster, undisturbed())
+    assert cluster.images == []
 
 
 def test_worker_of_last_pod_is_killed(pods: Cluster) -> None:
