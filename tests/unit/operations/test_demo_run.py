@@ -172,7 +172,7 @@ def tune(cluster: Cluster, answers: list[dict[str, Any]]) -> dict[str, Any]:
     async def ignore(_text: str) -> None:
         """Show nothing."""
 
-    document = finetune("lab-train", FinetuneOptions(10), ignore, cluster.said.append)
+    document = finetune(cluster.stack, FinetuneOptions(10), ignore, cluster.said.append)
     assert schema_errors("finetune", document) == []
     return document
 
@@ -433,9 +433,21 @@ def test_interrupted_pods_are_deleted_and_named_if_left(pods: Cluster, monkeypat
     assert "run `kubectl -n research delete trainjob rackwright-train-" in str(found.value)
 
 
-def test_fine_tuning_is_refused_on_kubernetes(pods: Cluster) -> None:
-    async def ignore(_text: str) -> None:
-        """Show nothing."""
+def test_newest_checkpoint_is_fine_tuned_as_one_pod(pods: Cluster) -> None:
+    trained = run(pods, [answer(pod_event("begin", 0, 1, "worker0,worker1")), answer(*steps(0, 1, 10)), answer(pod_event("end", 0, 30))])
+    document = tune(pods, [answer(pod_event("begin", 0, 1, "worker1")), answer(pod_event("failed", 0, 9), pod_event("gave-up", 0, 9))])
+    newest, begin, *_, last = [one for one in pods.asked if one["action"] != "follow"][-4:]
+    assert newest["action"] == "newest" and newest["folders"] == [f"{trained['folder']}/checkpoints"]
+    runtime, train_job = begin["objects"]
+    assert (runtime["kind"], train_job["kind"]) == ("TrainingRuntime", "TrainJob") and train_job["spec"]["trainer"]["numNodes"] == 1
+    assert runtime["metadata"]["name"] == begin["name"] == begin["name"].lower()
+    assert f"--checkpoints {trained['folder']}/checkpoints" in begin["files"]["pod.sh"] and "job.sh" not in begin["files"]
+    assert begin["folder"].startswith(trained["folder"].rpartition("/")[0] + "/finetune-")
+    assert last["action"] == "cancel" and last["name"] == begin["name"], "nothing of it stays in the cluster"
+    assert document["verdict"]["result"] == "failed" and document["node"] == "worker1"
 
-    with pytest.raises(InputError, match="fine-tuning runs on Slurm only"):
-        finetune(pods.stack, FinetuneOptions(10), ignore, pods.said.append)
+
+def test_fine_tuning_needs_a_checkpoint_on_kubernetes(pods: Cluster) -> None:
+    with pytest.raises(InputError, match="no training run is on record") as found:
+        tune(pods, [])
+    assert "rackwright demo lab-k8s-train train" in found.value.hint and pods.asked == []
