@@ -343,8 +343,7 @@ def test_findings_that_are_written_are_bounded(cluster: Cluster, collect: Collec
 @pytest.mark.parametrize("subject", ["ranks", "jobs"])
 def test_installed_modules_suffice(subject: str, tmp_path: Path) -> None:
     """What the role copies is imported without the package of this project, as on a node."""
-    tasks = load_yaml((FILES.parent / "tasks" / "service.yml").read_text())
-    shared = next(task["vars"] for task in tasks if "vars" in task)["_metrics_collectors_shared"][subject]
+    shared = load_yaml((FILES.parent / "vars" / "main.yml").read_text())["_metrics_collectors_shared"][subject]
     names = ["rackwright_metrics.py", f"metrics_{subject}.py"]
     names += [f"{name}.py" if name == "rank_series" else f"rackwright/{name}.py" for name in shared]
     for name in names:
