@@ -66,6 +66,8 @@ for path in sorted(glob.glob("/usr/local/libexec/rackwright/metrics/metrics_*.py
     found[name] = {"seconds": time.monotonic() - began, "cpu_s": used.ru_utime + used.ru_stime, "rss_mib": used.ru_maxrss / 1024}
 print(json.dumps(found))
 """
+_MINUTELY = ("ranks", "jobs")
+"""Collectors that start once a minute, whatever the scrape interval up to 30 s is (roles/metrics_collectors)."""
 _ADD = """
 import os, sys
 path = "/var/lib/rackwright/metrics/results-benchmark.prom"
@@ -291,7 +293,8 @@ def _computed(found: Cluster) -> str:
     rest = found.daemons[_SERVER]["Prometheus"]
     memory = (found.grown.rss_mib - rest.rss_mib) / _SYNTHETIC
     cores = max(found.grown.cores - rest.cores, 0.0) / _SYNTHETIC
-    own = sum(one["cpu_s"] for one in found.collectors["worker1"].values()) / found.interval_s
+    every = {subject: 60.0 if subject in _MINUTELY else found.interval_s for subject in found.collectors["worker1"]}
+    own = sum(one["cpu_s"] / every[subject] for subject, one in found.collectors["worker1"].items())
     exporter = found.daemons["worker1"]["node_exporter"]
     rows = [
         ["series", f"{series:,.0f}: {worker:.0f} + {found.per_node:.0f} for each worker, {fixed:.0f} for the rest"],

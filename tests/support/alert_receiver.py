@@ -39,12 +39,12 @@ def received(project: Project) -> list[tuple[str, str, str]]:
     return [(alert["status"], alert["labels"]["alertname"], alert["labels"].get("instance", "")) for alert in found]
 
 
-def await_alert(project: Project, *wanted: tuple[str, str, str]) -> None:
+def await_alert(project: Project, *wanted: tuple[str, str, str], patience: float = PATIENCE) -> None:
     """Wait until the alerts have arrived, and print the seconds until each had. Raise AssertionError with those that did."""
     began, seconds = time.monotonic(), dict[tuple[str, str, str], int]()
     while missing := set(wanted) - set(seconds):
         found = received(project)
         seconds |= dict.fromkeys(missing & set(found), round(time.monotonic() - began))
-        assert missing <= set(found) or time.monotonic() < began + PATIENCE, f"{missing - set(found)} did not arrive: {found}"
+        assert missing <= set(found) or time.monotonic() < began + patience, f"{missing - set(found)} did not arrive: {found}"
         time.sleep(2)
     print(f"seconds until the receiver had each alert: {seconds}")

@@ -15,6 +15,8 @@ _FILE: Final = Path(__file__).with_name("alerts.yml")
 _KEYS: Final = frozenset({"severity", "for", "expr", "power_saving", "limit", "source", "needs", "event", "summary", "remedy"})
 RESULTS: Final = "results"
 """Group of the alerts about results of rackwright's own runs."""
+JOBS: Final = "jobs"
+"""Group of the alerts about jobs of users, which are no state of the cluster."""
 PAGE: Final = "docs/reference/alerts.md"
 """Page with a section for each alert."""
 
@@ -68,8 +70,8 @@ class AlertRule:
 
     @property
     def is_checked(self) -> bool:
-        """Return whether it fails a verification: not if it always fires, tells of a past event, or of a verification."""
-        return self.severity is not AlertSeverity.NONE and not self.event and self.group != RESULTS
+        """Return whether it fails a verification: not if it always fires, tells of a past event, of a verification, or of a job."""
+        return self.severity is not AlertSeverity.NONE and not self.event and self.group not in (RESULTS, JOBS)
 
     @property
     def runbook(self) -> str:

@@ -95,6 +95,8 @@ class Feature(StrEnum):
     USER_GROUPS = "user-groups"
     KUBERNETES = "kubernetes"
     KUBERNETES_GPUS = "kubernetes-gpus"
+    WORKLOAD_IMAGES = "workload-images"
+    """Images for pods of users that no registry has: the bundle brings them to each worker."""
     NAMESPACES = "namespaces"
     QUOTAS = "quotas"
     CLAIMS = "claims"

@@ -140,6 +140,7 @@ def _of_kubernetes(declared: Inventory, kubernetes: Mapping[str, Any]) -> Presen
     return {
         Feature.KUBERNETES: True,
         Feature.KUBERNETES_GPUS: any(node["gpus"] for node in kubernetes["nodes"]),
+        Feature.WORKLOAD_IMAGES: bool(kubernetes.get("bundles_training_image")),
         Feature.NAMESPACES: bool(namespaces),
         Feature.QUOTAS: any(_is_limited(one) for one in namespaces),
         Feature.CLAIMS: bool(kubernetes["folders"]),

@@ -1,10 +1,10 @@
-"""A training run on Kubernetes: a TrainJob, its runtime, and the script of its pods, which start the same program as on Slurm."""
+"""A run on Kubernetes: a TrainJob, its runtime, and the script of its pods, which start the same program as on Slurm."""
 
 from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from rackwright.workloads.site import GPU, HOST
 from rackwright.workloads.training_job import ENVIRONMENT, PACKAGE, TrainingJob, launcher_options, program_below_run, program_options
@@ -37,12 +37,44 @@ class PodPlace:
     workers: tuple[str, ...]
 
 
+class PodJob(Protocol):
+    """What the objects of a run are made of."""
+
+    @property
+    def name(self) -> str:
+        """Name of the objects; no other run has it."""
+
+    @property
+    def run(self) -> str:
+        """Folder of the run on the shared file system."""
+
+    @property
+    def nodes(self) -> int:
+        """Number of pods, each on a node of its own."""
+
+    @property
+    def ranks_per_node(self) -> int:
+        """Processes of a pod, as its launcher counts them."""
+
+    @property
+    def gpus_per_node(self) -> int:
+        """GPUs of a pod; 0 for CPUs."""
+
+    @property
+    def minutes(self) -> int:
+        """Time limit."""
+
+    @property
+    def restarts(self) -> int:
+        """Attempts after the first one."""
+
+
 def pod_files(job: TrainingJob) -> dict[str, str]:
     """Return all files of a run's folder by their path: the script of the pods, and the training program below `program`."""
     return {"pod.sh": render_script(job), **program_below_run()}
 
 
-def run_objects(job: TrainingJob, place: PodPlace) -> list[Object]:
+def run_objects(job: PodJob, place: PodPlace) -> list[Object]:
     """Return the runtime and the TrainJob, in the order of their creation. Trainer makes a JobSet of both.
 
     JobSet deletes and creates all pods again when one fails: `failurePolicy`. Trainer's own runtime has no such policy.
@@ -62,7 +94,7 @@ def run_objects(job: TrainingJob, place: PodPlace) -> list[Object]:
     ]
 
 
-def _runtime(job: TrainingJob, place: PodPlace) -> Object:
+def _runtime(job: PodJob, place: PodPlace) -> Object:
     template = {
         "metadata": {"labels": {STEP: "trainer"}},
         "spec": {"backoffLimit": 0, "activeDeadlineSeconds": job.minutes * 60, "template": {"spec": _pod(job, place)}},
@@ -80,7 +112,7 @@ def _runtime(job: TrainingJob, place: PodPlace) -> Object:
     }
 
 
-def _pod(job: TrainingJob, place: PodPlace) -> Object:
+def _pod(job: PodJob, place: PodPlace) -> Object:
     nodes = {"key": HOST, "operator": "In", "values": list(place.workers)}
     selector = {"matchLabels": {"jobset.sigs.k8s.io/jobset-name": job.name}}
     return {
@@ -108,7 +140,7 @@ def _pod(job: TrainingJob, place: PodPlace) -> Object:
     }
 
 
-def _container(job: TrainingJob, place: PodPlace) -> Object:
+def _container(job: PodJob, place: PodPlace) -> Object:
     gpus = {"limits": {GPU: str(job.gpus_per_node)}} if job.gpus_per_node else {"requests": dict(_RANK)}
     values = {
         "HOME": "/tmp",
@@ -132,21 +164,29 @@ def _container(job: TrainingJob, place: PodPlace) -> Object:
 
 
 def render_script(job: TrainingJob) -> str:
-    """Return the script of a pod. The first pod of an attempt hosts the rendezvous and writes the attempt's events.
-
-    The events have no nodes: a pod does not know those of the others, and `remote/programs/training_pods.py` adds them.
-    """
-    return _SCRIPT.format(
-        run=shlex.quote(job.run),
-        name=shlex.quote(job.name),
-        environment=ENVIRONMENT,
-        python=shlex.quote(job.python),
-        package=PACKAGE,
-        launcher=" ".join(launcher_options(job)),
-        options=program_options(job),
+    """Return the script of a pod. The first pod of an attempt hosts the rendezvous."""
+    return pod_script(
+        job,
+        _COMMAND.format(
+            python=shlex.quote(job.python), package=PACKAGE, launcher=" ".join(launcher_options(job)), options=program_options(job)
+        ),
     )
 
 
+def pod_script(job: PodJob, command: str) -> str:
+    """Return a script that runs a command, whose variables are `run`, `name` and `ATTEMPT`. The first pod of an attempt writes its events.
+
+    The events have no nodes: a pod does not know those of the others, and `remote/programs/training_pods.py` adds them.
+    """
+    return _SCRIPT.format(run=shlex.quote(job.run), name=shlex.quote(job.name), environment=ENVIRONMENT, command=command)
+
+
+_COMMAND: Final = """\
+hosts=false
+[ "$JOB_COMPLETION_INDEX" != 0 ] || hosts=true
+{python} -m {package}.launch {launcher},is_host="$hosts" \\
+    --rdzv-endpoint="$PET_MASTER_ADDR:$PET_MASTER_PORT" --rdzv-id="$name.$ATTEMPT" \\
+    -m {package}.train --run "$run" --attempt "$ATTEMPT" {options}"""
 _SCRIPT: Final = """#!/bin/sh
 set -u
 run={run}
@@ -157,12 +197,8 @@ record() {{
         "$1" "$ATTEMPT" "$(date +%s.%3N)" "$name" >> "$run/jobs.jsonl"
 }}
 {environment}
-hosts=false
-[ "$JOB_COMPLETION_INDEX" != 0 ] || hosts=true
 record begin
-{python} -m {package}.launch {launcher},is_host="$hosts" \\
-    --rdzv-endpoint="$PET_MASTER_ADDR:$PET_MASTER_PORT" --rdzv-id="$name.$ATTEMPT" \\
-    -m {package}.train --run "$run" --attempt "$ATTEMPT" {options} >> "$run/output.txt" 2>&1
+{command} >> "$run/output.txt" 2>&1
 status=$?
 if [ "$status" = 0 ]; then record end; else record failed; fi
 exit "$status"

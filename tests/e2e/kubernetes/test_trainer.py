@@ -68,3 +68,29 @@ def test_killed_worker_ends_in_identical_loss(lab: Project, baseline: dict[str, 
     assert document["injected"][0]["undone"] and document["failures"][0]["steps_lost"] > 0
     assert len(document["attempts"]) > 1 and document["attempts"][-1]["outcome"] == "completed"
     assert document["final_loss"] == baseline["final_loss"]
+
+
+def test_fine_tuning_takes_newest_checkpoint(lab: Project, baseline: dict[str, Any]) -> None:
+    said = lab.rackwright("demo", lab.stack, "finetune", "--steps", "60")
+    assert said.ok and "loss on new text" in said.output, said.end
+    document: dict[str, Any] = json.loads(next((lab.home / lab.stack / "demos").glob("finetune-*.json")).read_text())
+    assert schema_errors("finetune", document) == []
+    assert document["base"]["step"] == int(STEPS) and document["node"] in ("worker0", "worker1")
+    assert document["evaluation"]["new"]["after"] < document["evaluation"]["new"]["before"]
+    assert kubectl(lab, "-n research get trainjobs,trainingruntimes -o name") == ""
+
+
+def test_worker_without_image_is_named(lab: Project, baseline: dict[str, Any]) -> None:
+    """The image is kept under another name, because its archive has 1 GB."""
+    name = lab.ssh("worker1", "ctr -n k8s.io images list -q | grep /training:").output.strip()
+    renamed = "ctr -n k8s.io images tag {0} {1} && ctr -n k8s.io images rm {0}"
+    assert lab.ssh("worker1", renamed.format(name, "kept.invalid/training:1")).ok
+    try:
+        said = lab.rackwright("demo", lab.stack, "train", "--steps", STEPS)
+        assert said.status == 2 and "worker1 has " in said.output and name in said.output, said.end
+        assert lab.rackwright("verify", lab.stack).status == 1
+        found = {check["id"]: check["verdict"] for check in lab.report()["checks"]}
+        assert found["containerd.workload_images_present[worker1]"] == "failed"
+        assert found["containerd.workload_images_present[worker0]"] == "passed"
+    finally:
+        assert lab.ssh("worker1", renamed.format("kept.invalid/training:1", name)).ok

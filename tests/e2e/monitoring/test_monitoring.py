@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from collections.abc import Iterator
 
 import pytest
 import yaml
+from support import step_ranks
 from support.alert_receiver import PATIENCE, PORT, await_alert, received, start_receiver
 from support.board_browser import BoardPage, chromium
 from support.project import Project, clone
@@ -67,7 +70,7 @@ def test_every_rule_has_data_and_only_watchdog_fires(monitored: Project) -> None
     }
 
 
-@pytest.mark.parametrize("subject", ["units", "slurm", "gpu", "fabric", "storage"])
+@pytest.mark.parametrize("subject", ["units", "slurm", "gpu", "ranks", "jobs", "fabric", "storage"])
 def test_collector_reads_its_subject(monitored: Project, subject: str) -> None:
     found = query(monitored, "/api/v1/query?query=rackwright_collector_success")
     of_subject = [one for one in found["data"]["result"] if one["metric"]["collector"] == subject]
@@ -109,6 +112,35 @@ def test_faults_arrive_with_the_right_node(monitored: Project) -> None:
             monitored.ssh(OBSERVER.get(name, node), end)
     monitored.run_checked("up", "--refresh")
     await_alert(monitored, *(("resolved", name, node) for name, (node, *_) in FAULTS.items()))
+
+
+RANKS = f"""#!/bin/sh
+#SBATCH --nodes=2 --ntasks-per-node=1 --exclusive --time=30 --output=/dev/null
+FIRST=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)
+export FIRST PROGRAM={shlex.quote(step_ranks.PROGRAM)}
+srun sh -c 'RANK=$SLURM_PROCID WORLD_SIZE=2 exec python3 -c "$PROGRAM" $SLURM_PROCID $FIRST 29511 $((SLURM_PROCID * SLOW))'
+"""
+"""A job of two ranks on two nodes that wait for each other in each step. SLOW: seconds that rank 1 sleeps in each step."""
+
+
+@pytest.mark.parametrize(("slow", "alert"), [("0", "JobRankStopped"), ("1", "JobRankSlow")])
+def test_guilty_rank_is_named_by_an_alert(monitored: Project, slow: str, alert: str) -> None:
+    """A stopped and a slowed rank, in four samples and a hold of five minutes."""
+    text = base64.b64encode(RANKS.encode()).decode()
+    said = monitored.as_user(f"echo {text} | base64 -d > /tmp/ranks.sh && sbatch --parsable --export=ALL,SLOW={slow} /tmp/ranks.sh")
+    assert said.ok, said.end
+    job = said.output.strip().splitlines()[-1]
+    try:
+        if alert == "JobRankStopped":
+            time.sleep(30)
+            assert monitored.ssh("worker1", "pkill -STOP -u alice python3").ok
+        await_alert(monitored, ("firing", alert, "worker1"), patience=PATIENCE + 480)
+        found = query(monitored, f"/api/v1/query?query=ALERTS%7Balertname=%22{alert}%22%7D")["data"]["result"]
+        assert [(one["metric"]["jobid"], one["metric"]["rank"]) for one in found] == [(job, "1")]
+    finally:
+        monitored.ssh("worker1", "pkill -CONT -u alice python3")
+        monitored.as_user(f"scancel {job}")
+    await_alert(monitored, ("resolved", alert, "worker1"), patience=PATIENCE + 480)
 
 
 def results(project: Project, outcome: str) -> int:
@@ -233,7 +265,7 @@ def test_every_panel_returns_named_series(with_results: Project, monkeypatch: py
             for panel in board.panels:
                 series = ask_prometheus(relay, with_results.stack, panel.query(5)).series
                 empty += [] if series else [f"{board.name}: {panel.title}"]
-                labels = set(re.findall(r"<(\w+)>", panel.legend)) - {"xid"}
+                labels = set(re.findall(r"<(\w+)>", panel.legend)) - {"xid", "jobid", "rank"}
                 unnamed += [f"{board.name}: {panel.title}: {labels}" for one in series if not labels <= set(one.labels)]
     assert (empty, unnamed) == ([], [])
 

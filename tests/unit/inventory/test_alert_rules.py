@@ -20,6 +20,7 @@ from rackwright.catalog.alerts import AlertSeverity, Part, alerts
 from rackwright.inventory.alert_rules import PLAN_GROUP, parts_of, rule_groups
 from rackwright.plan import Plan
 from rackwright.plan.fabric.wiring import wiring
+from rackwright.report.jobs.suspicion import Kind
 from reference.alerts import page
 
 ROOT = Path(__file__).parents[3]
@@ -33,6 +34,7 @@ WORDS = frozenset(
             "by",
             "changes",
             "delta",
+            "max",
             "floor",
             "group_left",
             "group_right",
@@ -206,6 +208,26 @@ def test_alerts_about_results_do_not_fail_verification() -> None:
     """The next verification would fail because the last one did."""
     assert {rule.name for rule in alerts().values() if rule.group == "results" and rule.is_checked} == set()
     assert alerts()["TargetDown"].is_checked and not alerts()["Watchdog"].is_checked and not alerts()["NodeRebooted"].is_checked
+
+
+def test_alerts_about_jobs_do_not_fail_verification() -> None:
+    """A rank that its user has stopped is no fault of the cluster; samples that nobody takes are one."""
+    assert {rule.name for rule in alerts().values() if rule.group == "jobs" and rule.is_checked} == set()
+    assert alerts()["JobNodeUnread"].is_checked and alerts()["JobsNotJudged"].is_checked
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_each_kind_of_finding_raises_one_alert(kind: Kind) -> None:
+    """A kind that no rule selects would be silent, and two rules would report it twice."""
+    selected = {rule.name: re.findall(r'kind=~?"([^"]+)"', rule.expression) for rule in alerts().values() if rule.group == "jobs"}
+    assert len([name for name, found in selected.items() if kind.value in found[0].split("|")]) == 1
+
+
+def test_alerts_about_jobs_need_the_prometheus_of_the_cluster() -> None:
+    """The judgement runs beside it; with a Prometheus of the site there is none."""
+    site = monitored(monitoring={"kind": "external", "sources": ["192.0.2.10/32"]})
+    assert not {name for name in names(site) if name.startswith("Job")}
+    assert {"JobRankStopped", "JobRankSlow", "JobHung", "JobIdle", "JobNodeUnread"} <= names(monitored())
 
 
 def test_product_has_the_table() -> None:

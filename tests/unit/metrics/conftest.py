@@ -19,6 +19,7 @@ NODE = {
     "mounts": ["/mnt/sharedfs"],
     "gpu": {"count": 2, "simulated": True},
     "slurm": {"partitions": ["gpu", "cpu"], "accounts": ["research"]},
+    "prometheus": {"host": "login0", "port": 9090, "period_s": 60},
     "fabric": {"cables": ["worker0/mlx5_0:1 leaf-su1-r0:1", "worker1/mlx5_0:1 leaf-su1-r0:2", "leaf-su1-r0:9 spine-01:1"]},
 }
 """What the role writes for a node that has everything."""

@@ -3,166 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
+from support.demo_cluster import Cluster, answer, job, run, slurm_cluster, steps, tune, undisturbed
 
 from rackwright.cli.render.demo import text
-from rackwright.drivers import node_kill, remote_exec
+from rackwright.drivers import node_kill
 from rackwright.errors import InputError, RackwrightError, UndeterminedError
-from rackwright.inventory import Host, inventory, paths
+from rackwright.inventory import paths
 from rackwright.operations.demo import following, training
-from rackwright.operations.demo.finetuning import FinetuneOptions, finetune
-from rackwright.operations.demo.training import TrainingOptions, train
-from rackwright.operations.stack import load_plan
-from rackwright.report.schemas import schema_errors
-
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB"
-FACTS = {
-    "ranks": 2,
-    "restart": 0,
-    "device": "CPU",
-    "backend": "gloo",
-    "blas": "openblas",
-    "torch": "2.6.0",
-    "cured": True,
-    "parameters": 875264,
-    "layers": 4,
-    "width": 128,
-    "context": 128,
-    "text_sha256": "ab",
-}
-
-
-class Cluster:
-    """Answers of the submitting node, and what was done to nodes."""
-
-    def __init__(self) -> None:
-        self.stack, self.program = "lab-train", "training_run"
-        self.asked: list[dict[str, Any]] = []
-        self.follows: Iterator[dict[str, Any]] = iter(())
-        self.begin: dict[str, Any] = {"error": "", "job": "41", "free_mib": 9000, "submitted": 0.0}
-        self.checkpoints = True
-        self.rank: int | bool | None = 77
-        self.done: list[tuple[str, str]] = []
-        self.said: list[str] = []
-
-    async def run_as_user(self, _stack: str, program: str, request: dict[str, Any], node: str, user: str, **_: Any) -> dict[str, Any]:
-        """Answer a request."""
-        assert (program, node, user) == (self.program, "login0", "alice")
-        self.asked.append(request)
-        if request["action"] == "follow":
-            found = next(self.follows, answer(jobs=0))
-            if found.get("interrupt"):
-                raise KeyboardInterrupt
-            return found
-        if request["action"] == "newest":
-            return {"error": "", "found": next(iter(request["folders"]), "") if self.checkpoints else ""}
-        return self.begin if request["action"] == "begin" else {"error": "", "text": "srun: error: worker1: task 1: Exited\n"}
-
-    async def kill(self, _stack: str, target: str, node: str) -> None:
-        """Record a killed node."""
-        self.done.append(("kill", node))
-
-    async def run_on_nodes(self, _stack: str, program: str, requests: dict[str, Any], sudo: dict[str, bool], **_: Any) -> Any:
-        """Record a killed rank."""
-        (node,) = requests
-        assert program == "kill_rank" and set(sudo) == {node}
-        self.done.append(("kill-rank", node))
-        return ({}, {node: "no answer"}) if self.rank is False else ({node: {"pid": self.rank}}, {})
-
-    async def start(self, _stack: str, target: str, node: str) -> None:
-        """Record a started node."""
-        self.done.append(("start", node))
-
-
-def put_up(stack: str) -> None:
-    """Write the inventory of a committed stack, as `up` does."""
-    plan = load_plan(stack, lambda _finding: None)
-    handed = inventory(plan, {node.name: Host(node.name, node.address, KEY, "1") for node in plan.nodes})
-    paths.prepare(stack)
-    paths.inventory(stack).write_text(yaml.safe_dump(handed))
+from rackwright.operations.demo.finetuning import FinetuneOptions
+from rackwright.operations.demo.training import TrainingOptions
 
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """Return a stack like lab-train that is up."""
-    monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path))
-    monkeypatch.setenv("RACKWRIGHT_SLOWNESS", "1")
-    found = Cluster()
-    put_up(found.stack)
-    monkeypatch.setattr(remote_exec, "run_as_user", found.run_as_user)
-    monkeypatch.setattr(remote_exec, "run_on_nodes", found.run_on_nodes)
-    monkeypatch.setattr(node_kill, "kill", found.kill)
-    monkeypatch.setattr(node_kill, "start", found.start)
-    monkeypatch.setattr(following, "POLL", 0.01)
-    monkeypatch.setattr(training, "POLL", 0.01)
-    monkeypatch.setattr(training, "_DARK", 0.02)
-    return found
-
-
-@pytest.fixture
-def pods(cluster: Cluster) -> Cluster:
-    """Return a stack like lab-k8s-train that is up."""
-    cluster.stack, cluster.program = "lab-k8s-train", "training_pods"
-    cluster.begin |= {"job": "rackwright-train-1"}
-    put_up(cluster.stack)
-    return cluster
-
-
-def answer(*lines: dict[str, Any], jobs: int = 1, released: tuple[str, ...] = (), now: float = 0.0) -> dict[str, Any]:
-    """Return an answer to `follow`."""
-    rows = [{"id": str(41 + number), "state": "RUNNING", "reason": "None", "nodes": "worker[0-1]"} for number in range(jobs)]
-    return {"error": "", "jobs": rows, "released": list(released), "lines": list(lines), "offsets": {"events-0.jsonl": 1}, "now": now}
-
-
-def job(event: str, attempt: int, time: float) -> dict[str, Any]:
-    """Return a line of the batch script."""
-    return {"event": event, "attempt": str(attempt), "time": time, "job": str(41 + attempt), "nodes": "worker[0-1]"}
-
-
-def steps(attempt: int, first: int, last: int, *, factor: float = 1.0) -> list[dict[str, Any]]:
-    """Return the lines of rank 0 in a session."""
-    common, time = {"attempt": str(attempt)}, 100.0 * attempt + first
-    lines = [{**common, "event": "start", "time": time, **FACTS}]
-    lines += [{**common, "event": "resume", "time": time, "step": first - 1, "damaged": [], "seconds": 0.1}]
-    return lines + [
-        {**common, "event": "step", "time": time + step, "step": step, "loss": factor / step, "bits": f"{step:08x}", "seconds": 0.5}
-        for step in range(first, last + 1)
-    ]
-
-
-def undisturbed() -> list[dict[str, Any]]:
-    """Return the answers of an undisturbed run of ten steps."""
-    return [answer(job("begin", 0, 1)), answer(*steps(0, 1, 10)), answer(job("end", 0, 30), now=30)]
-
-
-def run(cluster: Cluster, answers: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
-    """Run the demo on the answers; return its document."""
-    cluster.follows = iter(answers)
-
-    async def ignore(_text: str) -> None:
-        """Show nothing."""
-
-    document = train(cluster.stack, TrainingOptions(steps=10, **options), ignore, cluster.said.append)
-    assert schema_errors("demo", document) == []
-    return document
-
-
-def tune(cluster: Cluster, answers: list[dict[str, Any]]) -> dict[str, Any]:
-    """Fine-tune on the answers; return the document."""
-    cluster.follows = iter(answers)
-
-    async def ignore(_text: str) -> None:
-        """Show nothing."""
-
-    document = finetune("lab-train", FinetuneOptions(10), ignore, cluster.said.append)
-    assert schema_errors("finetune", document) == []
-    return document
+    return slurm_cluster(tmp_path, monkeypatch)
 
 
 def test_newest_checkpoint_is_fine_tuned_as_one_job(cluster: Cluster) -> None:
@@ -377,44 +237,6 @@ def test_refused_submission_is_undetermined(cluster: Cluster) -> None:
         run(cluster, [])
 
 
-def pod_event(event: str, attempt: int, time: float, nodes: str = "") -> dict[str, Any]:
-    """Return a line of the first pod's script; the submitting node adds the nodes to `begin`."""
-    return {"event": event, "attempt": str(attempt), "time": time, "job": "rackwright-train-1", "nodes": nodes}
-
-
-def test_train_job_is_created_and_deleted_at_end(pods: Cluster) -> None:
-    document = run(pods, [answer(pod_event("begin", 0, 1, "worker0,worker1")), answer(*steps(0, 1, 10)), answer(pod_event("end", 0, 30))])
-    begin = pods.asked[0]
-    assert [one["kind"] for one in begin["objects"]] == ["TrainingRuntime", "TrainJob"] and begin["namespace"] == "research"
-    name = begin["objects"][1]["metadata"]["name"]
-    assert name == begin["name"] == begin["name"].lower() and "pod.sh" in begin["files"] and "job.sh" not in begin["files"]
-    assert begin["folder"].startswith("/mnt/sharedfs/kubernetes/research/training/train-")
-    assert pods.asked[-1]["action"] == "cancel" and pods.asked[-1]["name"] == name, "nothing of it stays in the cluster"
-    assert document["verdict"]["rule"] == "baseline" and document["attempts"][0]["nodes"] == "worker0,worker1"
-
-
-def test_worker_of_last_pod_is_killed(pods: Cluster) -> None:
-    """The order of the pods is not that of the workers."""
-    whole = [answer(pod_event("begin", 0, 1, "worker1,worker0")), answer(*steps(0, 1, 10)), answer(pod_event("end", 0, 30))]
-    run(pods, whole)
-    killed = [answer(pod_event("begin", 0, 1, "worker1,worker0")), answer(*steps(0, 1, 7)), *[answer() for _ in range(40)]]
-    killed += [answer(pod_event("failed", 0, 20), pod_event("begin", 1, 42, "worker1,worker0")), answer(*steps(1, 7, 10))]
-    document = run(pods, [*killed, answer(pod_event("end", 1, 130), now=130)], kill_worker=True)
-    assert pods.done == [("kill", "worker0"), ("start", "worker0")]
-    assert document["verdict"]["result"] == "passed" and document["verdict"]["rule"] == "identical"
-    assert [one["outcome"] for one in document["attempts"]] == ["failed", "completed"]
-
-
-def test_interrupted_pods_are_deleted_and_named_if_left(pods: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "_CANCELLED", 0.0)
-    with pytest.raises(UndeterminedError, match=r"its pods may still run \(pod 41 is RUNNING\)") as found:
-        run(pods, [answer(pod_event("begin", 0, 1)), {"interrupt": True}, answer()])
-    assert "run `kubectl -n research delete trainjob rackwright-train-" in str(found.value)
-
-
-def test_fine_tuning_is_refused_on_kubernetes(pods: Cluster) -> None:
-    async def ignore(_text: str) -> None:
-        """Show nothing."""
-
-    with pytest.raises(InputError, match="fine-tuning runs on Slurm only"):
-        finetune(pods.stack, FinetuneOptions(10), ignore, pods.said.append)
+def test_jobs_of_slurm_need_no_image(cluster: Cluster) -> None:
+    run(cluster, undisturbed())
+    assert cluster.images == []

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from rackwright.cli.render.demo import serving_text
-from rackwright.drivers import remote_exec
+from rackwright.drivers import remote_exec, ssh_connections
 from rackwright.errors import InputError, UndeterminedError
 from rackwright.inventory import Host, inventory, paths
 from rackwright.operations.demo import serving_run
@@ -45,6 +45,7 @@ class Cluster:
         self.lines: list[dict[str, Any]] = []
         self.lost, self.interrupts, self.load_phase, self.stuck = "", "", "Running", ""
         self.left: list[str] = []
+        self.without_image = ""
 
     async def run_as_user(self, _stack: str, program: str, request: dict[str, Any], node: str, user: str, **_: Any) -> dict[str, Any]:
         """Answer a request."""
@@ -53,6 +54,11 @@ class Cluster:
         if request["action"] == self.failure:
             return {"error": "the server has asked for the client to provide credentials"}
         return dict(getattr(self, request["action"])(request), error="")
+
+    async def run_on_nodes(self, _stack: str, program: str, requests: dict[str, Any], sudo: dict[str, bool], **_: Any) -> Any:
+        """Answer whether nodes have the image."""
+        assert program == "node_images"
+        return {name: {"present": name != self.without_image, "images": 9, "error": ""} for name in requests}, {}
 
     def checkpoints(self, request: dict[str, Any]) -> dict[str, Any]:
         """Return the checkpoints of the training run on record."""
@@ -128,7 +134,13 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     trained.write_text(json.dumps({"schema": "rackwright.demo/1", "folder": FOLDER}))
     found = Cluster()
 
+    async def reach(_stack: str, _nodes: Any, **_: Any) -> dict[str, str]:
+        """Reach all nodes."""
+        return {}
+
     monkeypatch.setattr(remote_exec, "run_as_user", found.run_as_user)
+    monkeypatch.setattr(remote_exec, "run_on_nodes", found.run_on_nodes)
+    monkeypatch.setattr(ssh_connections, "connect_all", reach)
     monkeypatch.setattr(serving_run, "POLL", 0.001)
     monkeypatch.setattr(serving_run, "_LONGEST", 60)
     monkeypatch.setattr(serving_run, "_DELETED", 0.05)
@@ -217,6 +229,13 @@ def test_one_checkpoint_is_served_in_two_revisions(cluster: Cluster) -> None:
     document = run(cluster)
     served = {who for stage in document["stages"] for who in stage["served_by"]}
     assert served == {"step-00000120/revision-1", "step-00000120/revision-2"}
+
+
+def test_worker_without_image_is_named(cluster: Cluster) -> None:
+    cluster.without_image = "worker1"
+    with pytest.raises(InputError, match=r"worker1 has 9 images, and not \S+/training:"):
+        run(cluster)
+    assert [one["action"] for one in cluster.asked] == ["checkpoints"], "nothing was created"
 
 
 def test_full_file_system_is_refused(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

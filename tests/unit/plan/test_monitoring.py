@@ -50,11 +50,11 @@ def test_every_node_that_is_in_is_a_target() -> None:
     [
         pytest.param(
             "login0",
-            ("units", "slurm", "fabric", "storage"),
+            ("units", "slurm", "jobs", "fabric", "storage"),
             {"munge", "slurmctld", "slurmdbd", "mariadb", "prometheus", "prometheus-alertmanager", "rackwright-ibsim", "rackwright-opensm"},
             id="controller",
         ),
-        pytest.param("worker0", ("units", "gpu", "storage"), {"munge", "slurmd"}, id="worker"),
+        pytest.param("worker0", ("units", "gpu", "ranks", "storage"), {"munge", "slurmd"}, id="worker"),
         pytest.param("storage0", ("units", "storage"), {"moosefs-master", "moosefs-chunkserver"}, id="storage"),
     ],
 )
@@ -73,7 +73,15 @@ def test_gpus_are_counted_where_they_are() -> None:
 
 def test_cluster_without_fabric_and_storage_has_fewer_collectors() -> None:
     plan = monitored(fabric=None, storage={})
-    assert {name for node in plan.monitoring.nodes for name in node.collectors} == {"units", "slurm", "gpu"}  # type: ignore[union-attr]
+    assert {name for node in plan.monitoring.nodes for name in node.collectors} == {"units", "slurm", "gpu", "ranks", "jobs"}  # type: ignore[union-attr]
+
+
+def test_jobs_are_judged_beside_prometheus_where_slurm_answers() -> None:
+    """A storage node has no key of munge: the samples are written, and nothing judges them."""
+    plan = monitored(monitoring={"kind": "builtin", "node": "storage0"})
+    assert plan.monitoring is not None
+    collectors = {node.name: set(node.collectors) & {"ranks", "jobs"} for node in plan.monitoring.nodes}
+    assert collectors == {"login0": set(), "worker0": {"ranks"}, "worker1": {"ranks"}, "storage0": set()}
 
 
 def test_kubernetes_is_read_on_controllers() -> None:

@@ -6,11 +6,13 @@ import json
 from types import SimpleNamespace
 
 import pytest
+from support.monitored import declared_of
 from support.rows import each_row
 from support.verdicts import answers_of, verdict_of
 
+from rackwright.catalog.checks import Feature
 from rackwright.checks.cluster import test_containerd
-from rackwright.checks.cluster.probes.kubelet import RUNTIME, parse_runtime
+from rackwright.checks.cluster.probes.kubelet import IMAGES, RUNTIME, parse_runtime
 from rackwright.checks.cluster.probes.kubernetes import KUBELETS
 
 V1 = "containerd github.com/containerd/containerd 1.7.24~ds1 1.7.24~ds1-6+deb13u1"
@@ -82,3 +84,38 @@ def test_missing_network_folder_is_unknown_and_rest_is_judged():
     assert parse_runtime(text).systemd_cgroups == {"runc": True}
     found, reason = verdict_of(test_containerd.test_cni_config_loaded, answers_of({RUNTIME: text}))
     assert found.value == "unknown" and "conf_dir of the CRI plugin is missing" in reason
+
+
+TRAINING = "registry.invalid/rackwright/training:1f0c"
+OTHERS = "registry.k8s.io/pause:3.10.1\nsha256:873ed75102791e5b0b8a7fcd41606c92\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        (f"{TRAINING}\n{OTHERS}", "passed"),
+        (f"{OTHERS}{TRAINING}\r\n", "passed"),
+        (OTHERS, "failed"),
+        (OTHERS + TRAINING.replace("1f0c", "0000"), "failed"),
+        (f"{OTHERS}{TRAINING}x\n", "failed"),
+        ("", "unknown"),
+        ("ctr: failed to dial /run/containerd/containerd.sock\n", "unknown"),
+    ],
+    ids=["there", "crlf", "missing", "of-other-sources", "longer-name", "empty", "message"],
+)
+def test_image_of_workloads_has_verdict(text: str, verdict: str) -> None:
+    cluster = SimpleNamespace(scheduler=SimpleNamespace(training_image=TRAINING))
+    found, reason = verdict_of(test_containerd.test_workload_images_present, answers_of({IMAGES: text}), cluster=cluster)
+    assert found.value == verdict
+    assert verdict != "failed" or TRAINING in reason
+
+
+def test_image_is_checked_where_the_bundle_brings_it() -> None:
+    """A kubelet pulls an image of a registry for the first pod, so that its absence is no fault."""
+    base = {"groups": {"login": {"count": 1, "roles": ["login", "controller"]}, "worker": {"count": 1}}, "fabric": None, "storage": {}}
+    images = {"bundle": True, "registry.example.org/torch:2.6": False, None: False}
+    scheduler = {image: {"kind": "kubernetes", **({"training_image": image} if image else {})} for image in images}
+    seen = {
+        image: Feature.WORKLOAD_IMAGES in declared_of(**base, scheduler=one, monitoring=None).features for image, one in scheduler.items()
+    }
+    assert seen == images

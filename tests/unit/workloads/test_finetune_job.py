@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rackwright.workloads.finetune_job import FinetuneJob, finetune_files
+from rackwright.workloads.finetune_job import FinetuneJob, finetune_files, finetune_pod_files
 from rackwright.workloads.training import corpus
 
 
@@ -70,3 +70,18 @@ def test_new_text_differs_in_one_word_only() -> None:
     new = corpus.respell(old)
     assert len(new) == len(old) and new != old and b"the " not in new and b"The " not in new
     assert new.replace(b"teh ", b"the ").replace(b"Teh ", b"The ") == old
+
+
+@pytest.mark.parametrize(("status", "events"), [(0, ["begin", "end"]), (1, ["begin", "failed"])])
+def test_script_of_pod_runs_program_on_checkpoints(tmp_path: Path, status: int, events: list[str]) -> None:
+    """A stand-in for Python writes what it got; JobSet and Trainer end a run whose pod fails."""
+    (tmp_path / "python3").write_text(f'#!/bin/sh\necho "$* PYTHONPATH=$PYTHONPATH" > {tmp_path}/arguments\necho said\nexit {status}\n')
+    (tmp_path / "python3").chmod(0o755)
+    job = FinetuneJob("rackwright-finetune-1", str(tmp_path), "/mnt/x/train-1/checkpoints", "python3", "", 0, steps=20, seed=3, minutes=60)
+    variables = {"PATH": f"{tmp_path}:/usr/bin:/bin", "JOB_COMPLETION_INDEX": "0", "ATTEMPT": "0"}
+    ended = subprocess.run(["sh", "-c", finetune_pod_files(job)["pod.sh"]], env=variables, check=False, timeout=60)
+    assert ended.returncode == status
+    assert [json.loads(line)["event"] for line in (tmp_path / "jobs.jsonl").read_text().splitlines()] == events
+    program = f"-m rackwright.workloads.training.finetune --run {tmp_path} --checkpoints /mnt/x/train-1/checkpoints"
+    assert (tmp_path / "arguments").read_text() == f"{program} --steps=20 --seed=3 --attempt 0 PYTHONPATH={tmp_path}/program\n"
+    assert (tmp_path / "output.txt").read_text() == "said\n"

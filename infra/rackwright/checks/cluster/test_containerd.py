@@ -6,7 +6,7 @@ from collections import Counter
 
 from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
 from rackwright.checks.cluster.harness.compare import Expect
-from rackwright.checks.cluster.probes.kubelet import RUNTIME
+from rackwright.checks.cluster.probes.kubelet import IMAGES, RUNTIME
 from rackwright.checks.cluster.probes.kubernetes import KUBELETS
 from rackwright.checks.cluster.probes.units import CONTAINERD, UNITS
 from rackwright.errors import UndeterminedError
@@ -49,3 +49,9 @@ def test_cgroup_driver_is_the_kubelets(ask: Ask, node: Record, cluster: Record, 
 def test_cni_config_loaded(ask: Ask, expect: Expect) -> None:
     """containerd reads the pod network's configuration here; from another folder it would load another network, or none."""
     expect(ask(RUNTIME).network_folder, "/etc/cni/net.d")
+
+
+def test_workload_images_present(ask: Ask, cluster: Record, expect: Expect) -> None:
+    """No registry has the image that `training_image: bundle` names: a pod on a node without it waits until its job gives up."""
+    image, found = cluster.scheduler.training_image, ask(IMAGES)
+    expect(image if image in found else f"no {image} among {len(found)} images", image)

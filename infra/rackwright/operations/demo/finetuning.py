@@ -1,4 +1,4 @@
-"""A fine-tuning run on a stack with Slurm: adapters for the newest checkpoint that `train` left, as one job of an ordinary user."""
+"""A fine-tuning run: adapters for the newest checkpoint that `train` left, as one job or pod of an ordinary user."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from rackwright.operations.demo.prerequisites import TrainingSite, find_site
 from rackwright.operations.demo.recording import identify, record, run_name
 from rackwright.operations.demo.training import CHUNK_MIB, records
 from rackwright.report.finetuning import document_of
-from rackwright.workloads.finetune_job import FinetuneJob, finetune_files
+from rackwright.workloads.finetune_job import FinetuneJob, finetune_files, finetune_pod_files
+from rackwright.workloads.training_pods import run_objects
 
 _FILES: Final = 5
 """Files of adapter and merged model: two and one, with a manifest each."""
@@ -47,8 +48,6 @@ def finetune(stack: str, options: FinetuneOptions, on_progress: Progress, say: S
     """
     running = RunningStack.of(stack)
     site = find_site(running.inventory, nodes=1)
-    if site.pods:
-        raise InputError("fine-tuning runs on Slurm only", path=f"stack {stack}", hint="use a stack with `scheduler: {kind: slurm}`")
     name, started = run_name("finetune"), datetime.now(UTC)
     following: list[Following] = []
     try:
@@ -76,7 +75,7 @@ async def _run(
     """Run the job, and return the record of the training run whose checkpoint it took. `following` receives the run."""
     trained = await _newest_trained(running, site)
     job = FinetuneJob(
-        name=f"rackwright-{name}",
+        name=f"rackwright-{name}".lower() if site.pods else f"rackwright-{name}",  # Names of Kubernetes have no capital letters.
         run=f"{site.folder}/{name}",
         checkpoints=f"{trained['folder']}/checkpoints",
         python=site.python,
@@ -88,10 +87,11 @@ async def _run(
     )
     following.append(Following(running, site, job))
     say(f"base: the newest checkpoint of {trained['run']}")
-    files = finetune_files(job)
+    files = finetune_pod_files(job) if site.pods else finetune_files(job)
+    objects = run_objects(job, site.pods) if site.pods else []
     chunks = _FILES + sum(bool(text) for text in files.values())
     needed = chunks * CHUNK_MIB if site.file_system == "moosefs" else _MIB
-    await run_jobs(following[0], files, needed, on_progress, say, contextlib.nullcontext())
+    await run_jobs(following[0], files, needed, on_progress, say, contextlib.nullcontext(), objects)
     return trained
 
 

@@ -13,6 +13,7 @@ from rackwright.drivers import power, remote_exec
 from rackwright.errors import InputError, RackwrightError, UndeterminedError
 from rackwright.inventory import paths
 from rackwright.inventory.running_stack import RunningStack
+from rackwright.operations.demo.images import require_images
 from rackwright.operations.demo.prerequisites import TrainingSite
 from rackwright.time_limits import slowness
 
@@ -115,11 +116,14 @@ async def run_jobs(
 
     objects: what is created on Kubernetes, and deleted at the end of the run.
     fault: is entered when the job is submitted, and undoes on exit what it did to nodes.
-    Raises InputError without enough space, UndeterminedError if the jobs cannot be submitted or followed.
+    Raises InputError without enough space or without an image that no registry has, UndeterminedError if the jobs cannot be submitted or
+    followed.
     """
     stack = following.running.name
     async with power.wake_nodes(stack, power.from_inventory(paths.inventory(stack)), on_progress):
         try:
+            for remark in await require_images(following.running, following.site):
+                say(remark)
             await _submit(following, files, needed_mib, objects)
             say(f"run {following.job.name}: {following.unit}s submitted as {following.site.user}; its folder is {following.job.run}")
             async with fault:

@@ -12,6 +12,7 @@ from rackwright.errors import InputError, UndeterminedError
 from rackwright.inventory.running_stack import RunningStack
 from rackwright.operations.demo.autoscaling import QueueScaler
 from rackwright.operations.demo.following import Following, Progress, Say
+from rackwright.operations.demo.images import require_images
 from rackwright.operations.demo.prerequisites import TrainingSite, find_site
 from rackwright.operations.demo.recording import identify, record, run_name
 from rackwright.operations.demo.serving_run import ServingRun, Stage
@@ -112,6 +113,8 @@ async def _run(
     runs.append(run)
     update = job.environment(names[-1], 2)
     needed = _FILES * CHUNK_MIB if site.file_system == "moosefs" else 1
+    for remark in await require_images(running, site):
+        say(remark)
     await run.run(list(_stages(options, scaler.most, update)), needed)
     return names
 

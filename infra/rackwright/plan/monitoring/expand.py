@@ -74,7 +74,7 @@ def _node(
 ) -> MonitoredNode:
     return MonitoredNode(
         name=node.name,
-        collectors=tuple(_collectors(node, watched, storage, fabric, scheduler)),
+        collectors=tuple(_collectors(node, server, watched, storage, fabric, scheduler)),
         units=tuple(_units(node, server, storage, fabric, scheduler)),
         mounts=tuple(shared.mount for shared in storage if node.name in shared.clients),
         gpus=node.gpus.count if _has_nvidia_gpus(node) and node.gpus else 0,
@@ -88,7 +88,12 @@ def _has_nvidia_gpus(node: PlanNode) -> bool:
 
 
 def _collectors(
-    node: PlanNode, watched: Sequence[PlanNode], storage: Sequence[Storage], fabric: FabricPlan | None, scheduler: Scheduler
+    node: PlanNode,
+    server: str | None,
+    watched: Sequence[PlanNode],
+    storage: Sequence[Storage],
+    fabric: FabricPlan | None,
+    scheduler: Scheduler,
 ) -> Iterator[Collector]:
     """Yield the collectors of a node; what concerns the whole cluster is read on one node only."""
     yield "units"
@@ -99,10 +104,20 @@ def _collectors(
         yield "etcd"
     if _has_nvidia_gpus(node):
         yield "gpu"
+    if scheduler.kind == "slurm":
+        yield from _job_collectors(node, server)
     if node.name == _fabric_observer(watched, fabric):
         yield "fabric"
     if any(node.name in shared.clients for shared in storage):
         yield "storage"
+
+
+def _job_collectors(node: PlanNode, server: str | None) -> Iterator[Collector]:
+    """Yield those of hung and straggling jobs: samples of ranks on workers, the judgement beside Prometheus if Slurm answers there."""
+    if Role.WORKER in node.roles:
+        yield "ranks"
+    if node.name == server and _SCHEDULED & set(node.roles):
+        yield "jobs"
 
 
 def _fabric_observer(watched: Sequence[PlanNode], fabric: FabricPlan | None) -> str | None:

@@ -9,7 +9,7 @@ from pydantic import Field
 from rackwright.model.base import ConfigModel
 from rackwright.model.receivers import LeastSeverity
 
-Collector = Literal["units", "slurm", "kubernetes", "etcd", "gpu", "fabric", "storage"]
+Collector = Literal["units", "slurm", "kubernetes", "etcd", "gpu", "ranks", "jobs", "fabric", "storage"]
 """Subject of a program that writes metrics for node_exporter."""
 
 

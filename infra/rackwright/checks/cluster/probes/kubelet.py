@@ -154,6 +154,24 @@ def _is_nvidias(name: str, runtime: Mapping[str, Any]) -> bool:
 RUNTIME = Probe("containerd", on="kubernetes", command="containerd --version && containerd config dump", parse=parse_runtime)
 
 
+def parse_images(text: str) -> frozenset[str]:
+    """Return the names of images, from lines of `ctr images list --quiet`. One without a tag is listed by its digest.
+
+    >>> sorted(parse_images("registry.k8s.io/pause:3.10\\nsha256:873ed75102791e5b0b8a7fcd41606c92fcec98d56d05ead4ac5131650004c136"))
+    ['registry.k8s.io/pause:3.10', 'sha256:873ed75102791e5b0b8a7fcd41606c92fcec98d56d05ead4ac5131650004c136']
+    """
+    names = [line.strip() for line in lines_of(text) if line.strip()]
+    if strange := next((name for name in names if not re.fullmatch(r"[\w.:/@+-]+", name)), None):
+        raise ValueError(f"not the name of an image: {strange}")
+    if not names:
+        raise ValueError("no image is listed, not even the one that holds the namespaces of pods")
+    return frozenset(names)
+
+
+IMAGES = Probe("containerd-images", on="kubernetes", command="ctr --namespace k8s.io images list --quiet", parse=parse_images)
+"""Images that pods find on the node, those of the namespace of the CRI plugin."""
+
+
 _FOLDERS = "/var/lib/containerd /var/lib/kubelet"
 
 

@@ -1,0 +1,1 @@
+../../../../infra/rackwright/printable.py

@@ -1,0 +1,1 @@
+../../../../../../infra/rackwright/remote/programs/daemon_states.py

@@ -1,0 +1,1 @@
+../../../../../../infra/rackwright/remote/programs/monitoring_api.py

@@ -1,0 +1,1 @@
+../../../../../../infra/rackwright/remote/programs/process_samples.py

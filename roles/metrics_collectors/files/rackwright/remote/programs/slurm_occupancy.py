@@ -1,0 +1,1 @@
+../../../../../../infra/rackwright/remote/programs/slurm_occupancy.py

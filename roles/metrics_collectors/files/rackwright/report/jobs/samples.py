@@ -1,0 +1,1 @@
+../../../../../../infra/rackwright/report/jobs/samples.py

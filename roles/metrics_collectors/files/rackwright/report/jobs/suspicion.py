@@ -1,0 +1,1 @@
+../../../../../../infra/rackwright/report/jobs/suspicion.py
