@@ -212,7 +212,9 @@ def test_interrupt_undoes_open_event(cluster: Cluster, monkeypatch: pytest.Monke
     assert document["ended"] and document["events"][0]["undone_by"] == "command"
 
 
-def test_random_run_repeats_with_seed(cluster: Cluster) -> None:
+def test_random_run_repeats_with_seed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    sleep = asyncio.sleep
+    monkeypatch.setattr(asyncio, "sleep", lambda seconds: sleep(min(seconds, 0.01)))
     cluster.trains = True
     first, second = (
         [(one["mode"], one["target"]["node"], one["scheduled_s"]) for one in run("random", duration_s=3, seed=4)["events"]]
