@@ -87,3 +87,18 @@ def _isolated(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
     monkeypatch.setattr(time, "sleep", sleep_briefly)
     monkeypatch.setattr(asyncio, "sleep", sleep_briefly_in_loop)
+
+
+@pytest.fixture
+def sleeps_skipped(_isolated: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a sleep set the clock of event loops forward instead of waiting."""
+    skipped, read = 0.0, asyncio.BaseEventLoop.time
+
+    async def skip(delay: float, result: Any = None) -> Any:
+        nonlocal skipped
+        skipped += delay
+        await _sleep_in_loop(0)
+        return result
+
+    monkeypatch.setattr(asyncio, "sleep", skip)
+    monkeypatch.setattr(asyncio.BaseEventLoop, "time", lambda loop: read(loop) + skipped)
