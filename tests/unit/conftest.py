@@ -8,6 +8,7 @@ They have no deadline: how busy a machine is says nothing of code.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Generator
@@ -32,6 +33,7 @@ settings.register_profile("full", deadline=None, max_examples=300)
 settings.load_profile(EXAMPLES)
 _started = pytest.StashKey[float]()
 _sleep = time.sleep
+_sleep_in_loop = asyncio.sleep
 
 
 def sleep_briefly(seconds: float) -> None:
@@ -39,6 +41,14 @@ def sleep_briefly(seconds: float) -> None:
     if seconds > MAX_SLEEP:
         pytest.fail(f"the test sleeps {seconds} s: give the code a clock or an event that the test controls")
     _sleep(seconds)
+
+
+async def sleep_briefly_in_loop(delay: float, result: Any = None) -> Any:
+    """Sleep, and fail the test where that was a wait on the wall clock; a longer sleep may be started, and cancelled."""
+    await _sleep_in_loop(delay)
+    if delay > MAX_SLEEP:
+        pytest.fail(f"the test slept {delay} s: give the code a clock or an event that the test controls")
+    return result
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -76,3 +86,19 @@ def _isolated(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     folder.mkdir(exist_ok=True)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
     monkeypatch.setattr(time, "sleep", sleep_briefly)
+    monkeypatch.setattr(asyncio, "sleep", sleep_briefly_in_loop)
+
+
+@pytest.fixture
+def sleeps_skipped(_isolated: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a sleep set the clock of event loops forward instead of waiting."""
+    skipped, read = 0.0, asyncio.BaseEventLoop.time
+
+    async def skip(delay: float, result: Any = None) -> Any:
+        nonlocal skipped
+        skipped += delay
+        await _sleep_in_loop(0)
+        return result
+
+    monkeypatch.setattr(asyncio, "sleep", skip)
+    monkeypatch.setattr(asyncio.BaseEventLoop, "time", lambda loop: read(loop) + skipped)

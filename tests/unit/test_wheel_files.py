@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import stat
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 from hatchling.builders.wheel import WheelBuilder
 from packaging.requirements import Requirement
+from support.imports import foreign_imports
 
 from rackwright import layout
 
@@ -78,22 +78,13 @@ def _installed_with(names: set[str]) -> set[str]:
     return found
 
 
-def _imports(file: Path) -> set[str]:
-    """Return the first part of each module that a file imports."""
-    nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
-    plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    return {
-        name.split(".")[0] for name in plain | {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
-    }
-
-
 def test_wheel_requires_each_package_that_it_imports() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
     installed = _installed_with({_normalized(Requirement(text).name) for text in declared})
     files = [*(ROOT / "infra").rglob("*.py"), *(ROOT / "ansible_collections").rglob("*.py")]
     on_nodes = {"kubernetes", "torch"}
-    own = {"rackwright", "ansible_collections", ""}
-    imported = set().union(*(_imports(file) for file in files)) - set(sys.stdlib_module_names) - on_nodes - own
-    providers = packages_distributions()
-    missing = {name for name in imported if not installed & {_normalized(one) for one in providers.get(name, [])}}
+    own = {"rackwright", "ansible_collections"}
+    provided = {name for name, by in packages_distributions().items() if installed & {_normalized(one) for one in by}}
+    known = provided | sys.stdlib_module_names | on_nodes | own
+    missing = set().union(*(foreign_imports(file, known) for file in files))
     assert not missing, f"imported, but not among the dependencies of pyproject.toml: {sorted(missing)}"

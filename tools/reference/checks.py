@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Final
@@ -70,6 +71,7 @@ def _remedy(spec: CheckSpec) -> str:
     return f"{cell(spec.remedy)}{pods}"
 
 
+@cache
 def reasons(subject: str) -> Mapping[str, str]:
     """Return the reason of each check of a subject: the first line of its docstring."""
     tree = ast.parse((_CHECKS / f"test_{subject}.py").read_text(encoding="utf-8"))

@@ -80,10 +80,12 @@ def rows(name: str) -> list[dict[str, str]]:
 
 def gpus() -> Mapping[str, GpuModel]:
     """Return all known GPUs by model: the product's and the site's."""
-    added = site.catalog().rows.gpus
-    if not added:
-        return _product_gpus()
-    return {**{model: _site_gpu(model, row) for model, row in added.items()}, **_product_gpus()}
+    return _gpus(site.catalog())
+
+
+@cache
+def _gpus(of_site: site.SiteCatalog) -> Mapping[str, GpuModel]:
+    return {**{model: _site_gpu(model, row) for model, row in of_site.rows.gpus.items()}, **_product_gpus()}
 
 
 @cache

@@ -147,14 +147,18 @@ def _product_architectures() -> Mapping[str, Architecture]:
 
 def architectures() -> Mapping[str, Architecture]:
     """Return all generations, the product's from the oldest on, then the site's."""
-    added = site.catalog().rows.architectures
+    return _architectures(site.catalog())
+
+
+@cache
+def _architectures(of_site: site.SiteCatalog) -> Mapping[str, Architecture]:
     return {
         **_product_architectures(),
         **{
             name: Architecture(
                 name, tuple(map(GpuModules, row.kernel_modules)), row.driver_first, row.driver_last, row.cuda_first, row.cuda_last
             )
-            for name, row in added.items()
+            for name, row in of_site.rows.architectures.items()
         },
     }
 
@@ -166,7 +170,12 @@ def _product_branches() -> Mapping[int, Branch]:
 
 def branches() -> Mapping[int, Branch]:
     """Return all driver branches by number: the product's and the site's."""
-    added = site.catalog().rows.driver_branches
+    return _branches(site.catalog())
+
+
+@cache
+def _branches(of_site: site.SiteCatalog) -> Mapping[int, Branch]:
+    added = of_site.rows.driver_branches
     return {**{int(number): Branch(int(number), row.kind, row.ends, row.cuda) for number, row in added.items()}, **_product_branches()}
 
 

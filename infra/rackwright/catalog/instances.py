@@ -153,10 +153,12 @@ _FAMILIES: Final[Mapping[str, QuotaFamily]] = {
 
 def instance_types() -> Mapping[str, InstanceType]:
     """Return all known types by name: the product's and the site's."""
-    added = site.catalog().rows.instances
-    if not added:
-        return _product_types()
-    return {**{name: _site_type(name, row) for name, row in added.items()}, **_product_types()}
+    return _types(site.catalog())
+
+
+@cache
+def _types(of_site: site.SiteCatalog) -> Mapping[str, InstanceType]:
+    return {**{name: _site_type(name, row) for name, row in of_site.rows.instances.items()}, **_product_types()}
 
 
 @cache

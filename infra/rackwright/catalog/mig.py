@@ -55,16 +55,17 @@ def _of_product() -> Mapping[str, Mapping[str, MigProfile]]:
     return found
 
 
-def _of_site() -> dict[str, Mapping[str, MigProfile]]:
+def _of_site(of_site: site.SiteCatalog) -> dict[str, Mapping[str, MigProfile]]:
     return {
         model: {name: MigProfile(name, one.compute_slices, one.memory_slices, one.starts) for name, one in row.mig.profiles.items()}
-        for model, row in site.catalog().rows.gpus.items()
+        for model, row in of_site.rows.gpus.items()
         if row.mig is not None
     }
 
 
-def _by_model() -> Mapping[str, Mapping[str, MigProfile]]:
-    return {**_of_site(), **_of_product()}
+@cache
+def _by_model(of_site: site.SiteCatalog) -> Mapping[str, Mapping[str, MigProfile]]:
+    return {**_of_site(of_site), **_of_product()}
 
 
 def mig_profiles(model: str) -> Mapping[str, MigProfile]:
@@ -72,9 +73,9 @@ def mig_profiles(model: str) -> Mapping[str, MigProfile]:
 
     The rows are the product's and the site's.
     """
-    return _by_model().get(model, {})
+    return _by_model(site.catalog()).get(model, {})
 
 
 def mig_models() -> tuple[str, ...]:
     """Return the GPU models whose profiles are known."""
-    return tuple(_by_model())
+    return tuple(_by_model(site.catalog()))

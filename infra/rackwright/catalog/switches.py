@@ -133,10 +133,12 @@ def media(speed: str) -> tuple[Medium, ...]:
 
 def switches() -> Mapping[str, Switch]:
     """Return all known switches by model: the product's and the site's."""
-    added = site.catalog().rows.switches
-    if not added:
-        return _product_switches()
-    return {**{model: _site_switch(model, row) for model, row in added.items()}, **_product_switches()}
+    return _switches(site.catalog())
+
+
+@cache
+def _switches(of_site: site.SiteCatalog) -> Mapping[str, Switch]:
+    return {**{model: _site_switch(model, row) for model, row in of_site.rows.switches.items()}, **_product_switches()}
 
 
 @cache

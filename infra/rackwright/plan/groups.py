@@ -50,7 +50,8 @@ def expand_groups(cluster: Cluster, nodes: Sequence[PlanNode], storage: Sequence
         "kubernetes_login": lambda node: not slurm and Role.LOGIN in node.roles,
     }
     members |= {f"with_{part}": lambda node, part=part: part in node.features for part in PARTS}  # type: ignore[misc]
-    groups = {group: tuple(node.name for node in nodes if node.is_in and belongs(node)) for group, belongs in members.items()}
+    here = [node for node in nodes if node.is_in]
+    groups = {group: tuple(node.name for node in here if belongs(node)) for group, belongs in members.items()}
     groups |= monitoring_groups(cluster.monitoring, monitoring_node(cluster), nodes)
     return groups | {"out": tuple(node.name for node in nodes if not node.is_in)}
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rackwright import catalog, rules
+from rackwright import catalog, layout, rules
 from rackwright.catalog import site
 from rackwright.catalog.instances import instance_types
 from rackwright.catalog.mig import mig_profiles
@@ -54,6 +55,25 @@ def said() -> list[str]:
 
 def test_project_without_a_site_catalog_has_no_findings(folder: Path) -> None:
     assert site_findings() == () and "a5500" not in catalog.gpus()
+
+
+def test_project_is_looked_for_once_for_a_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rules ask for each node, and a look costs ten system calls. Another folder or variable may lead to another project."""
+    looked: list[Path] = []
+
+    def project_root() -> Path:
+        looked.append(Path.cwd())
+        return Path(os.environ.get(layout.PROJECT_ENV, Path.cwd()))
+
+    monkeypatch.setattr(layout, "project_root", project_root)
+    monkeypatch.delenv(layout.PROJECT_ENV, raising=False)
+    (tmp_path / "other").mkdir()
+    for place in (tmp_path, tmp_path / "other", tmp_path):
+        monkeypatch.chdir(place)
+        assert [site.folder() for _ in range(3)] == [place / layout.SITE_CATALOG] * 3
+    assert looked == [tmp_path, tmp_path / "other"]
+    monkeypatch.setenv(layout.PROJECT_ENV, str(tmp_path / "named"))
+    assert site.folder() == tmp_path / "named" / layout.SITE_CATALOG
 
 
 def test_rows_of_a_site_are_beside_those_of_the_product(folder: Path) -> None:

@@ -149,6 +149,7 @@ def test_after_the_deletion_nobody_listens(ssh: Path) -> None:
     played(act)
 
 
+@pytest.mark.usefixtures("sleeps_skipped")
 def test_a_port_that_somebody_has_is_said(ssh: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -82,6 +82,7 @@ def test_without_a_configuration_everybody_is_asked_directly(nodes: Nodes) -> No
     assert reach("worker0") == {} and nodes.asked == ["worker0"]
 
 
+@pytest.mark.usefixtures("sleeps_skipped")
 def test_slow_machine_waits_longer(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
     nodes.dead = {"login0"}
     monkeypatch.setattr(ssh_connections, "slowness", lambda: 20)
@@ -101,6 +102,7 @@ class TestCause:
         found = asyncio.run(ssh_connections.connect_all("rack", ["login0"], within=60, cause=cause))
         assert found == {"login0": "container login0 exited with status 255"}
 
+    @pytest.mark.usefixtures("sleeps_skipped")
     def test_refusal_is_asked_for_at_the_end_only(self, nodes: Nodes) -> None:
         nodes.dead = {"login0"}
         calls: list[bool] = []

@@ -212,8 +212,10 @@ def test_started_node_that_has_not_registered_is_not_clean(cluster: Cluster, mon
     assert (one["recovered"], one["clean"], one["verdict"]) == (True, False, "failed")
 
 
-def test_interrupt_undoes_open_event(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_undoes_open_event(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     monkeypatch.setitem(SPECS, Mode.NODE_KILL, replace(SPECS[Mode.NODE_KILL], seconds=60))  # type: ignore[arg-type]
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts `pytest &` with SIGINT ignored
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
 
     def interrupt() -> None:
         if cluster.down:
@@ -228,7 +230,9 @@ def test_interrupt_undoes_open_event(cluster: Cluster, monkeypatch: pytest.Monke
     assert document["ended"] and document["events"][0]["undone_by"] == "command"
 
 
-def test_random_run_repeats_with_seed(cluster: Cluster) -> None:
+def test_random_run_repeats_with_seed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    sleep = asyncio.sleep
+    monkeypatch.setattr(asyncio, "sleep", lambda seconds: sleep(min(seconds, 0.01)))
     cluster.trains = True
     first, second = (
         [(one["mode"], one["target"]["node"], one["scheduled_s"]) for one in run("random", duration_s=3, seed=4)["events"]]

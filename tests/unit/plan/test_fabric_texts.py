@@ -274,14 +274,23 @@ def test_hundreds_of_racks_stand_in_rows(nodes: int) -> None:
     assert all(float(box.get("x", 0)) >= 0 and float(box.get("y", 0)) + float(box["height"]) <= float(boxes[0]["height"]) for box in boxes)
     cabinets, below = ([box for box in boxes if box.get("class") == kind] for kind in ("rack", "plane"))
     assert len(cabinets) == len(below) == nodes // 4
-    assert not any(overlap(one, other) for one, other in itertools.combinations(cabinets + below, 2))
+    sides = [sides_of(box) for box in cabinets + below]
+    assert not any(overlap(one, other) for one, other in itertools.combinations(sides, 2))
     lines = [element for element in drawn.iter("{http://www.w3.org/2000/svg}path") if "H" in (element.get("d") or "")]
     assert len(lines) == len({box["y"] for box in cabinets}), "one line of the site's network below each row"
 
 
-def overlap(one: dict[str, str], other: dict[str, str]) -> bool:
-    sides = (("x", "width"), ("y", "height"))
-    return all(float(a[start]) < float(b[start]) + float(b[size]) for start, size in sides for a, b in ((one, other), (other, one)))
+Sides = tuple[float, float, float, float]
+"""Left, right, top and bottom of a box."""
+
+
+def sides_of(box: dict[str, str]) -> Sides:
+    left, top = float(box["x"]), float(box["y"])
+    return left, left + float(box["width"]), top, top + float(box["height"])
+
+
+def overlap(one: Sides, other: Sides) -> bool:
+    return one[0] < other[1] and other[0] < one[1] and one[2] < other[3] and other[2] < one[3]
 
 
 def test_the_committed_picture_is_current() -> None:

@@ -63,13 +63,11 @@ def places(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def changed(tree: Any, place: tuple[Any, ...], value: Any) -> Any:
-    """Return the tree with one value replaced."""
-    whole = copy.deepcopy(tree)
-    part = whole
-    for key in place[:-1]:
-        part = part[key]
-    part[place[-1]] = value
-    return whole
+    """Return the tree with one value replaced; the parts around it are copies."""
+    key, inside = place[0], place[1:]
+    copied = copy.copy(tree)
+    copied[key] = changed(tree[key], inside, value) if inside else value
+    return copied
 
 
 def nested(depth: int) -> Any:

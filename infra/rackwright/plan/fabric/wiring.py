@@ -139,10 +139,13 @@ def _pod_of_leaf(fabric: FabricPlan, leaf: Switch) -> int:
 def _down(fabric: FabricPlan, placements: tuple[NodePlacement, ...]) -> Iterator[Cable]:
     """Yield cables from HCAs to leaves: the place determines the port, or the half of one."""
     together = fabric.rails // fabric.leaves_per_unit
+    leaves: dict[int, list[str]] = {}
     for node, place in placements:
         unit, slot = divmod(place, fabric.per_unit)
+        if unit not in leaves:
+            leaves[unit] = [leaf_name(fabric, unit, rail) for rail in range(len(fabric.hcas))]
         for rail, hca in enumerate(fabric.hcas):
-            yield Cable(f"{node}/{hca}", 1, leaf_name(fabric, unit, rail), slot * together + rail % together + 1, rail)
+            yield Cable(f"{node}/{hca}", 1, leaves[unit][rail], slot * together + rail % together + 1, rail)
 
 
 def splitter_of(fabric: FabricPlan, cable: Cable) -> str:
@@ -173,12 +176,14 @@ def _service(fabric: FabricPlan) -> Iterator[Cable]:
 def _up(fabric: FabricPlan, leaves: list[Switch]) -> Iterator[Cable]:
     """Yield cables from leaves to spines: on either side the port follows from the other's number, laid out for the final size."""
     links, first = fabric.links, ceil(fabric.downlinks / fabric.split) + 1
+    spines = {pod: [spine.name for spine in spines_of(fabric, pod)] for pod in {_pod_of_leaf(fabric, leaf) for leaf in leaves}}
+    ports = [fabric.leaf_port(first + number) for number in range(fabric.spines * links)]
     for leaf in leaves:
         pod = _pod_of_leaf(fabric, leaf)
         place = leaf.number - pod * (fabric.pods.units if fabric.pods else 0) * fabric.leaves_per_unit
-        for number, spine in enumerate(spines_of(fabric, pod)):
+        for number, spine in enumerate(spines[pod]):
             for link in range(links):
-                yield Cable(leaf.name, fabric.leaf_port(first + number * links + link), spine.name, place * links + link + 1, None)
+                yield Cable(leaf.name, ports[number * links + link], spine, place * links + link + 1, None)
 
 
 def _to_cores(fabric: FabricPlan, pods: list[int]) -> Iterator[Cable]:

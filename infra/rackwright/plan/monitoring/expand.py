@@ -34,12 +34,13 @@ def expand_monitoring(
     """Return the plan of monitoring; None where the stack file declares none. Nodes that are out are not watched."""
     declared = cluster.monitoring
     server = monitoring_node(cluster)
+    if declared is None or (server is None and not isinstance(declared, ExternalMonitoring)):
+        return None
     watched = [node for node in nodes if node.is_in]
-    expected = tuple(_node(node, server, watched, storage, fabric, cluster.scheduler) for node in watched)
+    once = _once_per_cluster(watched, fabric, cluster.scheduler)
+    expected = tuple(_node(node, server, once.get(node.name, ()), storage, fabric, cluster.scheduler) for node in watched)
     if isinstance(declared, ExternalMonitoring):
         return expand_external(declared, expected)
-    if declared is None or server is None:
-        return None
     return MonitoringPlan(
         server=server,
         interval_s=declared.scrape_interval,
@@ -67,14 +68,14 @@ def receiver(name: str, declared: receivers.Webhook | receivers.Email | receiver
 def _node(
     node: PlanNode,
     server: str | None,
-    watched: Sequence[PlanNode],
+    once: Sequence[Collector],
     storage: Sequence[Storage],
     fabric: FabricPlan | None,
     scheduler: Scheduler,
 ) -> MonitoredNode:
     return MonitoredNode(
         name=node.name,
-        collectors=tuple(_collectors(node, server, watched, storage, fabric, scheduler)),
+        collectors=tuple(_collectors(node, server, once, storage, scheduler)),
         units=tuple(_units(node, server, storage, fabric, scheduler)),
         mounts=tuple(shared.mount for shared in storage if node.name in shared.clients),
         gpus=node.gpus.count if _has_nvidia_gpus(node) and node.gpus else 0,
@@ -88,25 +89,16 @@ def _has_nvidia_gpus(node: PlanNode) -> bool:
 
 
 def _collectors(
-    node: PlanNode,
-    server: str | None,
-    watched: Sequence[PlanNode],
-    storage: Sequence[Storage],
-    fabric: FabricPlan | None,
-    scheduler: Scheduler,
+    node: PlanNode, server: str | None, once: Sequence[Collector], storage: Sequence[Storage], scheduler: Scheduler
 ) -> Iterator[Collector]:
-    """Yield the collectors of a node; what concerns the whole cluster is read on one node only."""
+    """Yield the collectors of a node; `once` are those of the whole cluster that run on it."""
     yield "units"
-    controllers = [other.name for other in watched if Role.CONTROLLER in other.roles]
-    if node.name in controllers[:1]:
-        yield "slurm" if scheduler.kind == "slurm" else "kubernetes"
-    if node.name in controllers and scheduler.kind == "kubernetes":
-        yield "etcd"
+    yield from (collector for collector in once if collector != "fabric")
     if _has_nvidia_gpus(node):
         yield "gpu"
     if scheduler.kind == "slurm":
         yield from _job_collectors(node, server)
-    if node.name == _fabric_observer(watched, fabric):
+    if "fabric" in once:
         yield "fabric"
     if any(node.name in shared.clients for shared in storage):
         yield "storage"
@@ -118,6 +110,19 @@ def _job_collectors(node: PlanNode, server: str | None) -> Iterator[Collector]:
         yield "ranks"
     if node.name == server and _SCHEDULED & set(node.roles):
         yield "jobs"
+
+
+def _once_per_cluster(watched: Sequence[PlanNode], fabric: FabricPlan | None, scheduler: Scheduler) -> dict[str, list[Collector]]:
+    """Return the collectors of what concerns the whole cluster, by the node that runs them: one, or each member of etcd."""
+    found: dict[str, list[Collector]] = {}
+    controllers = [node.name for node in watched if Role.CONTROLLER in node.roles]
+    for name in controllers[:1]:
+        found.setdefault(name, []).append("slurm" if scheduler.kind == "slurm" else "kubernetes")
+    for name in controllers if scheduler.kind == "kubernetes" else ():
+        found.setdefault(name, []).append("etcd")
+    if (observer := _fabric_observer(watched, fabric)) is not None:
+        found.setdefault(observer, []).append("fabric")
+    return found
 
 
 def _fabric_observer(watched: Sequence[PlanNode], fabric: FabricPlan | None) -> str | None:

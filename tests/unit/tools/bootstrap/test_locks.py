@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from support.imports import foreign_imports
 
 CHECKOUT = Path(__file__).resolve().parents[4]
 
@@ -60,15 +60,6 @@ def operator_modules(folder: str) -> list[Path]:
     return [path for path in found if not ON_NODES.search(path.relative_to(CHECKOUT).as_posix())]
 
 
-def imported(module: Path) -> Iterator[str]:
-    """Yield the top-level name of every absolute import, those inside functions included."""
-    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module.partition(".")[0]
-
-
 @cache
 def own_names() -> frozenset[str]:
     """Return the packages of this checkout, as pytest's `pythonpath` makes them importable.
@@ -92,12 +83,12 @@ def distributions() -> Mapping[str, list[str]]:
 def test_runtime_imports_are_pinned(folder: str) -> None:
     """A user who ran only `make up` meets no ImportError."""
     known, runtime = distributions(), pins("requirements.lock").keys()
+    pinned = {name for name, by in known.items() if {name_of(each) for each in by} & runtime}
     modules = operator_modules(folder)
     missing = [
         f"{module.relative_to(CHECKOUT)}: {name}: expected in requirements.lock, found in {known.get(name, 'no distribution')}"
         for module in modules
-        for name in sorted(set(imported(module)) - sys.stdlib_module_names - own_names())
-        if not {name_of(each) for each in known.get(name, [])} & runtime
+        for name in sorted(foreign_imports(module, pinned | sys.stdlib_module_names | own_names()))
     ]
     assert modules, f"{folder}: no module"
     assert not missing, "\n".join(missing)
