@@ -107,6 +107,7 @@ class Feature(StrEnum):
     VIRTUAL_ADDRESS = "virtual-address"
     ADDONS = "addons"
     ADDON_HOOKS = "addon-hooks"
+    LEADER_WORKER_SETS = "leader-worker-sets"
     QUEUES = "queues"
     MEASUREMENTS = "measurements"
     MONITORING = "monitoring"

@@ -37,8 +37,9 @@ def queues(cluster: Kubernetes) -> dict[str, dict[str, Any]]:
 
 def test_they_come_in_the_order_in_which_one_knows_the_other() -> None:
     """Kueue looks for the kinds that it queues: JobSet's and Trainer's must be there by then. The order of the list does not matter."""
-    for listed in (["kueue", "trainer", "jobset", "metrics-server"], ["metrics-server", "jobset", "trainer", "kueue"]):
-        assert [one.name for one in scheduler(addons=listed).addons] == ["jobset", "trainer", "kueue", "metrics-server"]
+    planned = ["jobset", "trainer", "leaderworkerset", "kueue", "metrics-server"]
+    for listed in (planned[::-1], ["kueue", "trainer", "leaderworkerset", "jobset", "metrics-server"]):
+        assert [one.name for one in scheduler(addons=listed).addons] == planned
 
 
 def test_each_has_the_image_of_its_part() -> None:

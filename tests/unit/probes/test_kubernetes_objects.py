@@ -353,3 +353,22 @@ _DENIAL = (
 def test_trainer_must_deny_runtime_without_container(status, text, found):
     api = SimpleNamespace(ask=lambda path, body: (status, text))
     assert parse_hooks(json.dumps(kubernetes_api.hooks(api, ["trainer"]))) == {"trainer": found}
+
+
+_SET = {"kind": "LeaderWorkerSet", "metadata": {"name": "rackwright-trial"}}
+_NO_ANSWER = '{"kind": "Status", "message": "failed calling webhook \\"mleaderworkerset.kb.io\\""}'
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "found"),
+    [
+        (201, json.dumps({**_SET, "spec": {"networkConfig": {"subdomainPolicy": "Shared"}}}), "answers"),
+        (201, json.dumps({**_SET, "spec": {"startupPolicy": "LeaderCreated"}}), "sets no subdomain policy"),
+        (500, _NO_ANSWER, 'status 500: failed calling webhook "mleaderworkerset.kb.io"'),
+        (404, "404 page not found\n", "status 404: 404 page not found"),
+    ],
+    ids=["sets-default", "no-webhook", "no-answer", "no-kind"],
+)
+def test_leaderworkerset_must_set_default_that_definition_lacks(status, text, found):
+    api = SimpleNamespace(ask=lambda path, body: (status, text))
+    assert parse_hooks(json.dumps(kubernetes_api.hooks(api, ["leaderworkerset"]))) == {"leaderworkerset": found}

@@ -161,6 +161,17 @@ def test_policies_hold(pods: Pods, expect: Expect) -> None:
     expect(results, {"inside": "answered", "names": "answered", "in": "no answer", "out": "no answer"})
 
 
+def test_leader_worker_set_runs(pods: Pods, expect: Expect) -> None:
+    """A leader must get its worker, and each must reach the other by the name that the add-on gives it."""
+    group = pods.data.get("group")
+    if not group:
+        raise UndeterminedError("no node accepts pods")
+    missing = {name: _failure_reason(one) for name, one in group["pods"].items() if one["phase"] != "Running"}
+    found = {f"the {name} by name": pod_output(one).answer for name, one in group["asks"].items()}
+    refused = {"the set": f"refused: {group['refused']}"} if group["refused"] else {}
+    expect(refused or missing or found, {"the leader by name": "group-0", "the worker by name": "group-0-1"})
+
+
 def test_claim_is_shared(node: Record, pods: Pods, expect: Expect) -> None:
     """A pod on one node must read what a pod on another node wrote into the claim."""
     found = pods.storage(node.name)

@@ -33,8 +33,10 @@ WORK = {
     "kueue": ({"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Workload"}, ("Finished",)),
     "jobset": ({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}, ("Completed", "Failed")),
     "trainer": ({"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob"}, ("Complete", "Failed")),
+    # Such a set serves until it is deleted; without its controller, a lost pod of it is not replaced.
+    "leaderworkerset": ({"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet"}, ()),
 }
-"""Work of an add-on, in its storage version, and the conditions that mark it as finished."""
+"""Work of an add-on, in its storage version, and the conditions that mark it as finished; without any, it never is."""
 DERIVED = {"kueue": WORK["kueue"][0]}
 """Objects that an add-on derives from others: deleted with it, and recreated by the next installation."""
 

@@ -11,7 +11,7 @@ from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
 from rackwright.checks.cluster.probes.kubernetes import OF_API, QUEUED, parse_objects, path_of, query
 from rackwright.remote.programs.quantities import quantity
 
-HOOKED = ("jobset", "trainer", "kueue")
+HOOKED = ("jobset", "trainer", "leaderworkerset", "kueue")
 """Addons with admission webhooks."""
 
 _DENIED = 'admission webhook "validator.trainingruntime.trainer.kubeflow.org" denied the request'
@@ -84,6 +84,8 @@ def _added(name: str, one: dict[str, Any]) -> str:
         return str(one["refused"])
     if name == "kueue":
         return "answers" if "kueue.x-k8s.io/resource-in-use" in one["metadata"].get("finalizers", ()) else "adds no finalizer"
+    if name == "leaderworkerset":  # The API server fills in every other default itself, by the definition.
+        return "answers" if one["spec"].get("networkConfig", {}).get("subdomainPolicy") == "Shared" else "sets no subdomain policy"
     jobs = one["spec"]["replicatedJobs"]
     modes = {each["template"]["spec"].get("completionMode", "none") for each in jobs}
     return "answers" if modes == {"Indexed"} else "does not index its jobs"

@@ -135,6 +135,7 @@ def _request(context: ProbeContext) -> dict[str, Any]:
         "ports": {one["name"]: one["address"] for one in inside},
         "namespaces": _namespaces(scheduler),
         "policies": _policies(scheduler),
+        "groups": any(one["name"] == "leaderworkerset" for one in scheduler.get("addons") or ()),
         "storage": mount,
         "outside": _outside(context) if context.declared.cluster["network"].get("gateway") else [],
         "seconds": _SECONDS,
