@@ -1,4 +1,4 @@
-"""Queues, job sets and metrics: verified, a job that waits and one that borrows, and the removal of an add-on."""
+"""Queues, job sets, groups of pods and metrics: verified, a job that waits and one that borrows, and the removal of an add-on."""
 
 from __future__ import annotations
 
@@ -38,6 +38,15 @@ def jobset(name: str, seconds: int) -> dict[str, Any]:
     return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": {"replicatedJobs": replicated}}
 
 
+def group_of_pods(name: str) -> dict[str, Any]:
+    """Return a set of one leader and one worker, each of which answers with its name."""
+    container = {"name": "it", "image": own_image("probe"), "args": ["serve"]}
+    template = {"spec": {"terminationGracePeriodSeconds": 0, "containers": [container]}}
+    spec = {"replicas": 1, "leaderWorkerTemplate": {"size": 2, "workerTemplate": template}}
+    metadata = {"name": name, "namespace": "research"}
+    return {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "metadata": metadata, "spec": spec}
+
+
 def autoscaler(deployment: str) -> dict[str, Any]:
     """Return an autoscaler by CPU, like that of the rendered model server."""
     metric = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
@@ -68,6 +77,7 @@ def test_up_passes_every_check(lab: Project) -> None:
     assert report["verdict"] == "passed"
     found = {check["id"].partition("[")[0] for check in report["checks"] if check["id"].startswith("addons.")}
     assert found == {"addons.are_available", "addons.webhooks_respond", "addons.queues_match_plan", "addons.metrics_available"}
+    assert [check["verdict"] for check in report["checks"] if check["id"].startswith("pods.leader_worker_set_runs")] == ["passed"]
 
 
 def test_second_up_changes_nothing(lab: Project) -> None:
@@ -110,6 +120,21 @@ def test_jobset_starts_its_pods_together(lab: Project) -> None:
     assert "condition met" in kubectl(lab, "-n research wait jobset/pair --for=condition=Completed --timeout=280s")
 
 
+def test_leader_and_worker_reach_each_other(lab: Project) -> None:
+    create_as(lab, "alice", json.dumps(group_of_pods("group")))
+    try:
+        assert "condition met" in kubectl(lab, "-n research wait leaderworkerset/group --for=condition=Available --timeout=280s")
+        for asking, asked in (("group-0-1", "group-0"), ("group-0", "group-0-1")):
+            ask = f"-n research exec {asking} -- /usr/local/bin/probe get http://{asked}.group.research:8080/"
+            wait_for(lambda ask=ask: kubectl(lab, ask), lambda seen, asked=asked: seen == asked)  # type: ignore[misc]
+        leader = "-n research get pod group-0 --ignore-not-found -o jsonpath={.metadata.uid}"
+        before = kubectl(lab, leader)
+        kubectl(lab, "-n research delete pod group-0-1 --wait=true")  # a lost pod takes its group with it
+        wait_for(lambda: kubectl(lab, leader), lambda seen: seen not in ("", before))
+    finally:
+        kubectl(lab, "-n research delete leaderworkerset group --wait=true")
+
+
 def test_metrics_server_serves_nodes_and_autoscaler(lab: Project) -> None:
     lines = kubectl(lab, "top nodes --no-headers").splitlines()
     assert sorted(line.split()[0] for line in lines) == ["login0", "worker0", "worker1"] and "unknown" not in " ".join(lines)
@@ -126,7 +151,7 @@ def test_metrics_server_serves_nodes_and_autoscaler(lab: Project) -> None:
 def test_addon_with_running_job_is_not_removed(lab: Project) -> None:
     create_as(lab, "alice", json.dumps(jobset("late", 900)))
     wait_for(lambda: admitted(lab, "research", "late"), lambda seen: seen == "True")
-    lab.edit(lambda cluster: cluster["scheduler"].update(addons=["kueue", "metrics-server"]))
+    lab.edit(lambda cluster: cluster["scheduler"].update(addons=["kueue", "leaderworkerset", "metrics-server"]))
     said = lab.pulumi("up", timeout=3000)
     assert not said.ok and "JobSet research/late" in said.output, said.output
     kubectl(lab, "-n research delete jobset late pair --wait=true")

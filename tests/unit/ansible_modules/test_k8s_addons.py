@@ -200,6 +200,13 @@ class TestTakenAway:
         told = run(addons, asked("present", folder))
         assert told["failed"] and "unfinished work: Job research/job-b - wait" in told["msg"] and there.deleted == []
 
+    def test_a_group_of_pods_serves_until_it_is_deleted(self, run: Any, cluster: Cluster, folder: Path) -> None:
+        cluster.put("Deployment", "manager", labels={"rackwright.addon/name": "leaderworkerset"})
+        served = {"conditions": [{"type": "Available", "status": "True"}]}
+        cluster.put("LeaderWorkerSet", "vllm", labels={}, metadata={"namespace": "research"}, status=served)
+        told = run(addons, asked("present", folder))
+        assert told["failed"] and "unfinished work: LeaderWorkerSet research/vllm" in told["msg"] and cluster.deleted == []
+
     def test_what_it_made_itself_goes_with_it(self, run: Any, there: Cluster, folder: Path) -> None:
         self.workload(there, "a", over=True)
         told = run(addons, asked("absent", folder))
