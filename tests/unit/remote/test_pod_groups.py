@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from types import SimpleNamespace
 
 import pytest
 
-from rackwright.remote.programs import pod_checks, pod_groups
+from rackwright.remote.programs import pod_checks, pod_groups, smoke_pods
 from rackwright.remote.programs.kubernetes_client import ApiRefusedError
 
 REQUEST = {"image": "rackwright.local/probe:1", "priority": "rackwright-smoke-1"}
@@ -97,3 +99,25 @@ def test_container_without_the_variable_is_not_asked():
     found = played.group()["asks"]
     assert found["leader"]["rc"] == 1 and "LWS_LEADER_ADDRESS" in found["leader"]["said"]
     assert [name for name, _ in played.commands] == ["group-0"]
+
+
+@pytest.mark.parametrize(("seconds", "rc", "asked"), [(60, 0, 3), (0, 1, 1)], ids=["in-time", "too-late"])
+def test_name_is_asked_for_until_cluster_dns_knows_it(seconds, rc, asked, monkeypatch):
+    monkeypatch.setattr(pod_groups.time, "sleep", lambda _: None)
+    unknown = {"rc": 1, "out": "", "said": "lookup group-0.group.smoke: no such host"}
+    remaining = [unknown, unknown, {"rc": 0, "out": "group-0", "said": ""}]
+    run = SimpleNamespace(inside=lambda name, words: remaining.pop(0))
+    assert pod_groups._ask(run, "group-0-1", "group-0.group.smoke", time.monotonic() + seconds)["rc"] == rc
+    assert 3 - len(remaining) == asked
+
+
+@pytest.mark.parametrize("groups", [True, False])
+def test_set_of_a_stopped_run_is_deleted_before_its_pods(groups):
+    """Else its StatefulSets would create the pods again."""
+    deleted = []
+    api = SimpleNamespace(delete=lambda path, grace=None: deleted.append(path), get=lambda path: {"items": []})
+    request = {"groups": groups, "token": "1"}
+    run = SimpleNamespace(api=api, namespace="smoke", path="/api/v1/namespaces/smoke", request=request, folder="", pods={})
+    run.until, run.changed = lambda test, _: test(run.pods), threading.Condition()
+    assert smoke_pods.take_back(run) == {"pods": [], "said": []}
+    assert deleted[: 1 + groups] == [PATH + "/group"] * groups + ["/api/v1/namespaces/smoke/pods"]

@@ -34,7 +34,8 @@ def path(namespace: str) -> str:
 
 def manifest(request: Object, nodes: Sequence[Object]) -> Object:
     """Return a set of one group of two pods: on two nodes, or on the only one."""
-    spec = manifests.pod("", ["serve"], request, {"name": "", "taints": sorted({taint for node in nodes for taint in node["taints"]})})["spec"]
+    taints = sorted({taint for node in nodes for taint in node["taints"]})
+    spec = manifests.pod("", ["serve"], request, {"name": "", "taints": taints})["spec"]
     for key in ("activeDeadlineSeconds", "nodeSelector", "restartPolicy"):
         del spec[key]
     where = {"key": "kubernetes.io/hostname", "operator": "In", "values": sorted({node["name"] for node in nodes})}
