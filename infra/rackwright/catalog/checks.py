@@ -108,6 +108,7 @@ class Feature(StrEnum):
     ADDONS = "addons"
     ADDON_HOOKS = "addon-hooks"
     LEADER_WORKER_SETS = "leader-worker-sets"
+    DEVICE_CLAIMS = "device-claims"
     QUEUES = "queues"
     MEASUREMENTS = "measurements"
     MONITORING = "monitoring"

@@ -274,6 +274,13 @@ def test_available_deployment_runs_its_own_release(status, available):
     assert parse_deployments(json.dumps({"a": deployment(**status)}))["a"].available == available
 
 
+@pytest.mark.parametrize(("available", "updated", "found"), [(3, 3, 3), (2, 3, 2), (3, 1, 1)], ids=["runs", "not-ready", "update-hangs"])
+def test_available_daemon_set_runs_its_own_release_on_every_node(available, updated, found):
+    status = {"desiredNumberScheduled": 3, "numberAvailable": available, "updatedNumberScheduled": updated}
+    one = parse_deployments(json.dumps({"a": {"kind": "DaemonSet", **deployment(**status)}}))["a"]
+    assert (one.planned, one.available) == (3, found)
+
+
 @pytest.mark.parametrize(
     ("spec", "status", "verdict"),
     [

@@ -34,7 +34,8 @@ def main(arguments: list[str]) -> int:
         default=DEFAULT_RELEASE,
         help=f"release of Kubernetes, for example 1.35.3 (default: {DEFAULT_RELEASE})",
     )
-    parser.add_argument("--addon", metavar="NAME", help="a part of its own: jobset, trainer, leaderworkerset, kueue or metrics-server")
+    names = "jobset, trainer, leaderworkerset, dra-example-driver, kueue or metrics-server"
+    parser.add_argument("--addon", metavar="NAME", help=f"a part of its own: {names}")
     asked = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     machine = Machine.this(os.environ)
@@ -92,7 +93,7 @@ def provide_addon(
 
         kubectl = _bundle(machine, rooms, None, mirror, as_json, release).folder / "bin" / "kubectl"
         progress = (Lines if as_json else Progress)(addons.STAGES)
-        build(sought, progress, addons.AddonBuilding(machine, rooms, (addon, sought), kubectl, progress).run)
+        build(sought, progress, addon_list.ListedBuilding(machine, rooms, (addon, sought), kubectl, progress).run)
     _tell(sought.folder, as_json)
 
 

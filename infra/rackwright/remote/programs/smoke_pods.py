@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rackwright.remote.programs import dns, pod_groups, pod_policies
+from rackwright.remote.programs import dns, pod_claims, pod_groups, pod_policies
 from rackwright.remote.programs import pod_checks as checks
 from rackwright.remote.programs import pod_manifests as manifests
 from rackwright.remote.programs.kubernetes_client import Api, ApiRefusedError
@@ -225,6 +225,8 @@ def begin(
     if claimed:
         neighbour = nodes[(place + 1) % len(nodes)]["name"]
         parts["storage"] = pool.submit(checks.storage, run, node, neighbour, claimed)
+    if run.request["claims"]:
+        parts["device"] = pool.submit(pod_claims.claimed_device, run, node)
     if node["gpus"] and not node["busy"]:
         parts["gpus"] = pool.submit(checks.gpus, run, node)
     return parts

@@ -134,6 +134,19 @@ def test_part_of_a_later_addon_is_built_with_its_recipe_in_its_digest(played: Pl
     assert addon_list.wanted(played.machine, played.rooms, addon_list.ADDONS["leaderworkerset"], None).folder.name.endswith(digest())
 
 
+def test_objects_beside_the_modules_are_rendered_and_decide_the_part(played: Played) -> None:
+    """The module of the DRA example driver has a Helm chart only, which kustomize does not read."""
+    chart = played.bin / "module" / "deployments" / "helm" / "dra-example-driver" / "default"
+    chart.mkdir(parents=True)
+    (chart / "kustomization.yaml").write_text("resources: []\n")
+    played.script(played.bin.parent / "bundle" / "bin" / "kubectl", _KUBECTL + 'print((folder / "objects.yaml").read_text())\n')
+    described = played.provide("dra-example-driver")
+    assert described["version"] == "0.1.0" and "kind: DeviceClass" in (played.into / "manifests.yaml").read_text()
+    (played.rooms / "addons" / "dra-example-driver" / "objects.yaml").write_text("other")
+    addon = addon_list.ADDONS["dra-example-driver"]
+    assert addon_list.wanted(played.machine, played.rooms, addon, None).inputs != described["inputs"]
+
+
 def test_later_addons_leave_the_parts_of_the_others_as_they_are(played: Played) -> None:
     for name, addon in addons.ADDONS.items():
         assert addon_list.ADDONS[name] is addon
@@ -141,5 +154,7 @@ def test_later_addons_leave_the_parts_of_the_others_as_they_are(played: Played) 
 
 
 def test_one_that_nobody_knows_is_refused_with_the_names_of_the_others(played: Played) -> None:
-    with pytest.raises(Failure, match=r"no addon `volcano`; one of kueue, trainer, jobset, metrics-server, leaderworkerset"):
+    with pytest.raises(
+        Failure, match=r"no addon `volcano`; one of kueue, trainer, jobset, metrics-server, leaderworkerset, dra-example-driver"
+    ):
         played.provide("volcano")
