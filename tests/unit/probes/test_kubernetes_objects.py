@@ -11,7 +11,7 @@ from support.rows import each_row
 from support.verdicts import verdict_of
 
 from rackwright.checks.cluster import test_addons, test_control_plane, test_kubernetes, test_namespaces
-from rackwright.checks.cluster.probes.addons import METRICS, parse_deployments, parse_hooks, parse_metrics
+from rackwright.checks.cluster.probes.addons import DEPLOYMENTS, METRICS, parse_deployments, parse_hooks, parse_metrics, workload
 from rackwright.checks.cluster.probes.kubernetes import DNS, OBJECTS, PODS, TOKENS, current, parse_health, parse_nodes, parse_pods
 from rackwright.remote.programs import kubernetes_api
 
@@ -279,6 +279,17 @@ def test_available_daemon_set_runs_its_own_release_on_every_node(available, upda
     status = {"desiredNumberScheduled": 3, "numberAvailable": available, "updatedNumberScheduled": updated}
     one = parse_deployments(json.dumps({"a": {"kind": "DaemonSet", **deployment(**status)}}))["a"]
     assert (one.planned, one.available) == (3, found)
+
+
+@pytest.mark.parametrize(("available", "verdict"), [(3, "passed"), (2, "failed")])
+def test_daemon_set_of_addon_must_run_on_every_node(available, verdict):
+    addon = {"name": "dra-example-driver", "namespace": "kube-system", "daemon_set": "plugin", "image": "rackwright.local/dra:1"}
+    status = {"desiredNumberScheduled": available, "numberAvailable": available, "updatedNumberScheduled": available}
+    live = {workload(addon): {"kind": "DaemonSet", **deployment(image=addon["image"], **status)}}
+    scheduler = SimpleNamespace(addons=[SimpleNamespace(**addon)], nodes=["login0", "worker0", "worker1"])
+    answers = {DEPLOYMENTS: lambda: parse_deployments(json.dumps(live))}
+    found, _ = verdict_of(test_addons.test_are_available, answers, cluster=SimpleNamespace(scheduler=scheduler))
+    assert found.value == verdict and "/daemonsets/plugin" in next(iter(live))
 
 
 @pytest.mark.parametrize(
