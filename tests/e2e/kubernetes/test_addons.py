@@ -192,13 +192,8 @@ def test_undeclared_addon_is_removed_completely(lab: Project) -> None:
     wait_for(lambda: kubectl(lab, "get crd jobsets.jobset.x-k8s.io"), lambda seen: "not found" in seen)
     lab.edit(lambda cluster: cluster["scheduler"].update(addons=[]))
     lab.run_checked("up", timeout=3000)
-    wait_for(
-        lambda: kubectl(
-            lab,
-            "get crd,clusterrole,mutatingwebhookconfiguration,validatingadmissionpolicy,deviceclass,apiservice -l rackwright.addon/name -o name",
-        ),
-        lambda seen: seen == "",
-    )
+    kinds = "crd,clusterrole,mutatingwebhookconfiguration,validatingadmissionpolicy,deviceclass,daemonset,apiservice"
+    wait_for(lambda: kubectl(lab, f"get {kinds} -A -l rackwright.addon/name -o name"), lambda seen: seen == "")
     assert "error" in kubectl(lab, "top nodes").lower()
     assert lab.report()["verdict"] == "passed"
 
