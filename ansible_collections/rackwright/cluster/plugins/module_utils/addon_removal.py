@@ -94,7 +94,9 @@ class Removal:
 
     def undeclared_addons(self, names: list[str]) -> list[str]:
         """Return installed add-ons that are not declared."""
-        marked = {one["metadata"]["labels"][LABEL] for kind in (DEPLOYMENT, DAEMON_SET, DEFINITION) for one in _items(self.applying, kind, LABEL)}
+        marked = {
+            one["metadata"]["labels"][LABEL] for kind in (DEPLOYMENT, DAEMON_SET, DEFINITION) for one in _items(self.applying, kind, LABEL)
+        }
         return sorted(marked - set(names))
 
     def run(self, names: list[str], declared: list[dict[str, Any]]) -> None:
