@@ -22,7 +22,9 @@ class InstalledAddon(ConfigModel):
     digest: str = Field(pattern=r"^[0-9a-f]{12}$")
     """Digest of the product's own files for the add-on, in tools/kubernetes/addons."""
     namespace: str
-    deployment: str
+    deployment: str | None = None
+    daemon_set: str | None = None
+    """The object that runs it, on the control plane or on every node: one of the two."""
 
 
 class Addon(ConfigModel):

@@ -109,6 +109,8 @@ class Feature(StrEnum):
     VIRTUAL_ADDRESS = "virtual-address"
     ADDONS = "addons"
     ADDON_HOOKS = "addon-hooks"
+    LEADER_WORKER_SETS = "leader-worker-sets"
+    DEVICE_CLAIMS = "device-claims"
     QUEUES = "queues"
     MEASUREMENTS = "measurements"
     MONITORING = "monitoring"

@@ -1,4 +1,4 @@
-"""Queues, job sets and metrics: verified, a job that waits and one that borrows, and the removal of an add-on."""
+"""Queues, job sets, groups of pods and metrics: verified, a job that waits and one that borrows, and the removal of an add-on."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rackwright.catalog.kubernetes import own_image
 pytestmark = [pytest.mark.podman, pytest.mark.engine]
 
 STACK = "lab-k8s-addons"
+ADDONS = ["kueue", "jobset", "leaderworkerset", "dra-example-driver", "metrics-server"]
 _QUEUE = "kueue.x-k8s.io/queue-name"
 
 
@@ -36,6 +37,29 @@ def jobset(name: str, seconds: int) -> dict[str, Any]:
     metadata = {"name": name, "namespace": "research", "labels": {_QUEUE: "research"}}
     replicated = [{"name": "workers", "replicas": 1, "template": {"spec": pods(6, seconds, count=2)}}]
     return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": {"replicatedJobs": replicated}}
+
+
+def group_of_pods(name: str) -> dict[str, Any]:
+    """Return a set of one leader and one worker, each of which answers with its name."""
+    container = {"name": "it", "image": own_image("probe"), "args": ["serve"]}
+    template = {"spec": {"terminationGracePeriodSeconds": 0, "containers": [container]}}
+    spec = {"replicas": 1, "leaderWorkerTemplate": {"size": 2, "workerTemplate": template}}
+    metadata = {"name": name, "namespace": "research"}
+    return {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "metadata": metadata, "spec": spec}
+
+
+def claim(name: str) -> str:
+    """Return a pod that claims a device, and the template of its claim."""
+    metadata = {"name": name, "namespace": "research"}
+    requests = [{"name": "device", "exactly": {"deviceClassName": "gpu.example.com"}}]
+    spec = {"spec": {"devices": {"requests": requests}}}
+    template = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": metadata, "spec": spec}
+    container = {"name": "it", "image": own_image("probe"), "args": ["sleep", "900"], "resources": {"claims": [{"name": "device"}]}}
+    claims = [{"name": "device", "resourceClaimTemplateName": name}]
+    pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "resourceClaims": claims, "containers": [container]}
+    return json.dumps(
+        {"apiVersion": "v1", "kind": "List", "items": [template, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod}]}
+    )
 
 
 def autoscaler(deployment: str) -> dict[str, Any]:
@@ -68,6 +92,8 @@ def test_up_passes_every_check(lab: Project) -> None:
     assert report["verdict"] == "passed"
     found = {check["id"].partition("[")[0] for check in report["checks"] if check["id"].startswith("addons.")}
     assert found == {"addons.are_available", "addons.webhooks_respond", "addons.queues_match_plan", "addons.metrics_available"}
+    for name, count in (("pods.leader_worker_set_runs", 1), ("pods.claimed_device_is_given", 2)):
+        assert [check["verdict"] for check in report["checks"] if check["id"].startswith(name)] == ["passed"] * count
 
 
 def test_second_up_changes_nothing(lab: Project) -> None:
@@ -110,6 +136,34 @@ def test_jobset_starts_its_pods_together(lab: Project) -> None:
     assert "condition met" in kubectl(lab, "-n research wait jobset/pair --for=condition=Completed --timeout=280s")
 
 
+def test_leader_and_worker_reach_each_other(lab: Project) -> None:
+    create_as(lab, "alice", json.dumps(group_of_pods("group")))
+    try:
+        assert "condition met" in kubectl(lab, "-n research wait leaderworkerset/group --for=condition=Available --timeout=280s")
+        for asking, asked in (("group-0-1", "group-0"), ("group-0", "group-0-1")):
+            ask = f"-n research exec {asking} -- /usr/local/bin/probe get http://{asked}.group.research:8080/"
+            wait_for(lambda ask=ask: kubectl(lab, ask), lambda seen, asked=asked: seen == asked)  # type: ignore[misc]
+        leader = "-n research get pod group-0 --ignore-not-found -o jsonpath={.metadata.uid}"
+        before = kubectl(lab, leader)
+        kubectl(lab, "-n research delete pod group-0-1 --wait=true")  # a lost pod takes its group with it
+        wait_for(lambda: kubectl(lab, leader), lambda seen: seen not in ("", before))
+    finally:
+        kubectl(lab, "-n research delete leaderworkerset group --wait=true")
+
+
+def test_addon_with_claimed_device_is_not_removed(lab: Project) -> None:
+    create_as(lab, "alice", claim("claims"))
+    assert "condition met" in kubectl(lab, "-n research wait pod/claims --for=condition=Ready --timeout=280s")
+    environment = kubectl(lab, "-n research exec claims -- /usr/local/bin/probe read /proc/self/environ")
+    held = "-n research get resourceclaims -o jsonpath={.items[0].status.allocation.devices.results[0].device}"
+    assert f"={kubectl(lab, held)}\0" in environment
+    lab.edit(lambda cluster: cluster["scheduler"].update(addons=["kueue", "jobset", "leaderworkerset", "metrics-server"]))
+    said = lab.pulumi("up", timeout=3000)
+    assert not said.ok and "Pod research/claims" in said.output, said.output
+    kubectl(lab, "-n research delete pod claims --wait=true")
+    lab.edit(lambda cluster: cluster["scheduler"].update(addons=ADDONS))
+
+
 def test_metrics_server_serves_nodes_and_autoscaler(lab: Project) -> None:
     lines = kubectl(lab, "top nodes --no-headers").splitlines()
     assert sorted(line.split()[0] for line in lines) == ["login0", "worker0", "worker1"] and "unknown" not in " ".join(lines)
@@ -126,7 +180,7 @@ def test_metrics_server_serves_nodes_and_autoscaler(lab: Project) -> None:
 def test_addon_with_running_job_is_not_removed(lab: Project) -> None:
     create_as(lab, "alice", json.dumps(jobset("late", 900)))
     wait_for(lambda: admitted(lab, "research", "late"), lambda seen: seen == "True")
-    lab.edit(lambda cluster: cluster["scheduler"].update(addons=["kueue", "metrics-server"]))
+    lab.edit(lambda cluster: cluster["scheduler"].update(addons=[name for name in ADDONS if name != "jobset"]))
     said = lab.pulumi("up", timeout=3000)
     assert not said.ok and "JobSet research/late" in said.output, said.output
     kubectl(lab, "-n research delete jobset late pair --wait=true")
@@ -138,10 +192,8 @@ def test_undeclared_addon_is_removed_completely(lab: Project) -> None:
     wait_for(lambda: kubectl(lab, "get crd jobsets.jobset.x-k8s.io"), lambda seen: "not found" in seen)
     lab.edit(lambda cluster: cluster["scheduler"].update(addons=[]))
     lab.run_checked("up", timeout=3000)
-    wait_for(
-        lambda: kubectl(lab, "get crd,clusterrole,mutatingwebhookconfiguration,apiservice -l rackwright.addon/name -o name"),
-        lambda seen: seen == "",
-    )
+    kinds = "crd,clusterrole,mutatingwebhookconfiguration,validatingadmissionpolicy,deviceclass,daemonset,apiservice"
+    wait_for(lambda: kubectl(lab, f"get {kinds} -A -l rackwright.addon/name -o name"), lambda seen: seen == "")
     assert "error" in kubectl(lab, "top nodes").lower()
     assert lab.report()["verdict"] == "passed"
 

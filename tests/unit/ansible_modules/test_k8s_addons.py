@@ -162,6 +162,14 @@ class TestInstalled:
         told = run(addons, asked("present", folder, KUEUE))
         assert told["failed"] and "kueue: after 5 s Deployment manager has 0 of 1 available" in told["msg"]
 
+    @pytest.mark.parametrize(("available", "failed"), [(3, False), (2, True)])
+    def test_a_daemon_set_runs_on_every_node(self, run: Any, cluster: Cluster, folder: Path, available: int, failed: bool) -> None:
+        status = {"observedGeneration": 1, "desiredNumberScheduled": 3, "updatedNumberScheduled": 3, "numberAvailable": available}
+        plugin = described("DaemonSet", "plugin", status=status)
+        (folder / "kueue" / "manifests.yaml").write_text(yaml.safe_dump(plugin))
+        told = run(addons, asked("present", folder, KUEUE))
+        assert told["failed"] is failed and ("DaemonSet plugin has 2 of 3 available" in told.get("msg", "")) is failed
+
     def test_without_its_files_it_says_which(self, run: Any, cluster: Cluster, tmp_path: Path) -> None:
         told = run(addons, asked("present", tmp_path, KUEUE))
         assert told["failed"] and told["msg"].startswith(f"{tmp_path}/kueue/manifests.yaml: not found")
@@ -199,6 +207,29 @@ class TestTakenAway:
         self.workload(there, "b", over=False)
         told = run(addons, asked("present", folder))
         assert told["failed"] and "unfinished work: Job research/job-b - wait" in told["msg"] and there.deleted == []
+
+    def test_a_group_of_pods_serves_until_it_is_deleted(self, run: Any, cluster: Cluster, folder: Path) -> None:
+        cluster.put("Deployment", "manager", labels={"rackwright.addon/name": "leaderworkerset"})
+        served = {"conditions": [{"type": "Available", "status": "True"}]}
+        cluster.put("LeaderWorkerSet", "vllm", labels={}, metadata={"namespace": "research"}, status=served)
+        told = run(addons, asked("present", folder))
+        assert told["failed"] and "unfinished work: LeaderWorkerSet research/vllm" in told["msg"] and cluster.deleted == []
+
+    @pytest.mark.parametrize(("driver", "refused"), [("gpu.example.com", True), ("gpu.nvidia.com", False)])
+    def test_a_claim_of_its_devices_is_work(self, run: Any, cluster: Cluster, folder: Path, driver: str, refused: bool) -> None:
+        cluster.put("DaemonSet", "plugin", labels={"rackwright.addon/name": "dra-example-driver"})
+        status = {"allocation": {"devices": {"results": [{"driver": driver, "device": "gpu-0"}]}}}
+        owner = {"ownerReferences": [{"kind": "Pod", "name": "train-0"}], "namespace": "research"}
+        cluster.put("ResourceClaim", "train-0-device", labels={}, metadata=owner, status=status)
+        told = run(addons, asked("present", folder))
+        assert told["failed"] is refused and ("unfinished work: Pod research/train-0" in told.get("msg", "")) is refused
+
+    def test_an_addon_of_daemon_sets_is_taken_away(self, run: Any, cluster: Cluster, folder: Path) -> None:
+        for kind in ("DeviceClass", "DaemonSet", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ClusterRole"):
+            cluster.put(kind, "x", labels={"rackwright.addon/name": "dra-example-driver"})
+        told = run(addons, asked("absent", folder))
+        order = ("ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy", "DeviceClass", "DaemonSet", "ClusterRole")
+        assert told["removed"] == [f"{kind} x" for kind in order]
 
     def test_what_it_made_itself_goes_with_it(self, run: Any, there: Cluster, folder: Path) -> None:
         self.workload(there, "a", over=True)

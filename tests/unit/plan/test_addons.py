@@ -37,12 +37,20 @@ def queues(cluster: Kubernetes) -> dict[str, dict[str, Any]]:
 
 def test_they_come_in_the_order_in_which_one_knows_the_other() -> None:
     """Kueue looks for the kinds that it queues: JobSet's and Trainer's must be there by then. The order of the list does not matter."""
-    for listed in (["kueue", "trainer", "jobset", "metrics-server"], ["metrics-server", "jobset", "trainer", "kueue"]):
-        assert [one.name for one in scheduler(addons=listed).addons] == ["jobset", "trainer", "kueue", "metrics-server"]
+    planned = ["jobset", "trainer", "leaderworkerset", "dra-example-driver", "kueue", "metrics-server"]
+    for listed in (planned[::-1], [*planned[3:], *planned[:3]]):
+        assert [one.name for one in scheduler(addons=listed).addons] == planned
 
 
 def test_each_has_the_image_of_its_part() -> None:
     assert all(one.image.startswith(f"rackwright.local/{one.name}:{one.version}-") for one in scheduler().addons)
+
+
+def test_each_has_one_object_that_runs_it() -> None:
+    for one in scheduler().addons:
+        assert [key for key in ("deployment", "daemon_set") if key in one.model_dump()] == [
+            "daemon_set" if one.name == "dra-example-driver" else "deployment"
+        ]
 
 
 def test_without_kueue_there_are_no_queues() -> None:

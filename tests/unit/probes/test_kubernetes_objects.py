@@ -11,7 +11,7 @@ from support.rows import each_row
 from support.verdicts import verdict_of
 
 from rackwright.checks.cluster import test_addons, test_control_plane, test_kubernetes, test_namespaces
-from rackwright.checks.cluster.probes.addons import METRICS, parse_deployments, parse_hooks, parse_metrics
+from rackwright.checks.cluster.probes.addons import DEPLOYMENTS, METRICS, parse_deployments, parse_hooks, parse_metrics, workload
 from rackwright.checks.cluster.probes.kubernetes import DNS, OBJECTS, PODS, TOKENS, current, parse_health, parse_nodes, parse_pods
 from rackwright.remote.programs import kubernetes_api
 
@@ -285,6 +285,24 @@ def test_available_deployment_runs_its_own_release(status, available):
     assert parse_deployments(json.dumps({"a": deployment(**status)}))["a"].available == available
 
 
+@pytest.mark.parametrize(("available", "updated", "found"), [(3, 3, 3), (2, 3, 2), (3, 1, 1)], ids=["runs", "not-ready", "update-hangs"])
+def test_available_daemon_set_runs_its_own_release_on_every_node(available, updated, found):
+    status = {"desiredNumberScheduled": 3, "numberAvailable": available, "updatedNumberScheduled": updated}
+    one = parse_deployments(json.dumps({"a": {"kind": "DaemonSet", **deployment(**status)}}))["a"]
+    assert (one.planned, one.available) == (3, found)
+
+
+@pytest.mark.parametrize(("available", "verdict"), [(3, "passed"), (2, "failed")])
+def test_daemon_set_of_addon_must_run_on_every_node(available, verdict):
+    addon = {"name": "dra-example-driver", "namespace": "kube-system", "daemon_set": "plugin", "image": "rackwright.local/dra:1"}
+    status = {"desiredNumberScheduled": available, "numberAvailable": available, "updatedNumberScheduled": available}
+    live = {workload(addon): {"kind": "DaemonSet", **deployment(image=addon["image"], **status)}}
+    scheduler = SimpleNamespace(addons=[SimpleNamespace(**addon)], nodes=["login0", "worker0", "worker1"])
+    answers = {DEPLOYMENTS: lambda: parse_deployments(json.dumps(live))}
+    found, _ = verdict_of(test_addons.test_are_available, answers, cluster=SimpleNamespace(scheduler=scheduler))
+    assert found.value == verdict and "/daemonsets/plugin" in next(iter(live))
+
+
 @pytest.mark.parametrize(
     ("spec", "status", "verdict"),
     [
@@ -364,3 +382,22 @@ _DENIAL = (
 def test_trainer_must_deny_runtime_without_container(status, text, found):
     api = SimpleNamespace(ask=lambda path, body: (status, text))
     assert parse_hooks(json.dumps(kubernetes_api.hooks(api, ["trainer"]))) == {"trainer": found}
+
+
+_SET = {"kind": "LeaderWorkerSet", "metadata": {"name": "rackwright-trial"}}
+_NO_ANSWER = '{"kind": "Status", "message": "failed calling webhook \\"mleaderworkerset.kb.io\\""}'
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "found"),
+    [
+        (201, json.dumps({**_SET, "spec": {"networkConfig": {"subdomainPolicy": "Shared"}}}), "answers"),
+        (201, json.dumps({**_SET, "spec": {"startupPolicy": "LeaderCreated"}}), "sets no subdomain policy"),
+        (500, _NO_ANSWER, 'status 500: failed calling webhook "mleaderworkerset.kb.io"'),
+        (404, "404 page not found\n", "status 404: 404 page not found"),
+    ],
+    ids=["sets-default", "no-webhook", "no-answer", "no-kind"],
+)
+def test_leaderworkerset_must_set_default_that_definition_lacks(status, text, found):
+    api = SimpleNamespace(ask=lambda path, body: (status, text))
+    assert parse_hooks(json.dumps(kubernetes_api.hooks(api, ["leaderworkerset"]))) == {"leaderworkerset": found}

@@ -25,7 +25,18 @@ LATE = {"rc": 1, "out": "", "said": "dial tcp 10.203.1.4:8080: i/o timeout"}
 ANSWERED = {"rc": 0, "out": "answers-worker0\n", "said": ""}
 HELD = {"inside": ANSWERED, "names": ANSWERED, "in": LATE, "out": REFUSED}
 """Answers of a network that enforces policies; the captured lab enforces none."""
-GOOD = {**parse_pods((CAPTURED / "good.txt").read_text(encoding="utf-8")).data, "policies": HELD}
+RUNNING = {"node": "worker0", "phase": "Running", "why": "", "uid": "x", "seconds": 45}
+GROUP = {
+    "refused": "",
+    "pods": {"leader": RUNNING, "worker": dict(RUNNING, node="worker1")},
+    "asks": {"leader": {"rc": 0, "out": "group-0", "said": ""}, "worker": {"rc": 0, "out": "group-0-1", "said": ""}},
+}
+"""A LeaderWorkerSet that runs, written by hand: the captured lab has no such add-on."""
+DEVICE = {"pod": RUNNING, "held": ["gpu-3"], "given": ["gpu-3"], "environment": {"rc": 0, "out": "", "said": ""}}
+"""A claim of a simulated device, written by hand: the captured lab has no such add-on."""
+GOOD = {**parse_pods((CAPTURED / "good.txt").read_text(encoding="utf-8")).data, "policies": HELD, "group": GROUP}
+for part in GOOD["nodes"].values():
+    part["device"] = DEVICE
 WORKERS = ("worker0", "worker1")
 NAMES = [name.removeprefix("test_") for name in vars(checks) if name.startswith("test_")]
 
@@ -79,6 +90,8 @@ WRONG = {
     "quota_is_enforced": bad("namespaces", "research", "over", **{"requests.nvidia.com/gpu": TAKEN}),
     "pod_security_is_enforced": bad(privileged=TAKEN),
     "policies_hold": bad("policies", **{"in": ANSWERED}),
+    "claimed_device_is_given": bad(*FIRST, "device", given=[]),
+    "leader_worker_set_runs": bad("group", "asks", leader=dict(REFUSED, said="lookup group-0.group.x: no such host")),
     "claim_is_shared": bad(*FIRST, "storage", "read", out="stale\n"),
     "logs_and_exec_work": bad(
         *FIRST, "network", version=dict(REFUSED, rc=None, said="dial tcp 10.0.0.5:10250: connect: connection refused")
@@ -102,6 +115,8 @@ TIMED_OUT = {
     "get_requested_gpus": bad(*FIRST, "gpus", first={"asked": 3, "phase": "Pending", "why": "", "uid": "x", "seconds": 45}),
     "whole_node_of_gpus": bad(*FIRST, "gpus", "whole", log=None, why="", phase="Running", seconds=45),
     "policies_hold": bad("policies", inside=LATE),
+    "claimed_device_is_given": bad(*FIRST, device={"pod": dict(RUNNING, phase="Pending")}),
+    "leader_worker_set_runs": bad("group", pods={"leader": RUNNING, "worker": dict(RUNNING, phase="Pending")}, asks={}),
     "claim_is_shared": bad(*FIRST, "storage", "wrote", rc=1, said="write /shared/from-worker0: connection timed out"),
     "logs_and_exec_work": bad(*FIRST, "network", version=dict(LATE, rc=None, said="dial tcp 10.0.0.5:10250: i/o timeout")),
     "run_on_every_node": bad(*FIRST, "plain", phase="Pending", why="", seconds=90),
@@ -136,6 +151,48 @@ def test_policies_blocking_too_much_or_little_fail(what):
 @pytest.mark.parametrize("data", [{"error": "its pods do not run"}, {**HELD, "in": {"rc": None, "out": "", "said": "no route"}}, None])
 def test_untested_policies_are_unknown(data):
     assert isinstance(verdicts({**GOOD, "policies": data})["policies_hold", "worker0"], UndeterminedError)
+
+
+NO_POD = {"node": None, "phase": None, "uid": None, "why": "it was not created: failed calling webhook"}
+
+
+@pytest.mark.parametrize(
+    ("group", "said"),
+    [
+        (dict(GROUP, refused="the server could not find the requested resource", pods={}, asks={}), "could not find"),
+        (dict(GROUP, pods={"leader": RUNNING, "worker": NO_POD}, asks={}), "failed calling webhook"),
+        (dict(GROUP, asks=dict(GROUP["asks"], worker=GROUP["asks"]["leader"])), "group-0-1"),
+    ],
+    ids=["no-kind", "no-webhook", "wrong-pod"],
+)
+def test_group_without_a_pod_or_a_name_fails(group, said):
+    found = verdicts({**GOOD, "group": group})
+    assert {name for name, _ in found} == {"leader_worker_set_runs"}
+    assert isinstance(found["leader_worker_set_runs", "worker0"], Mismatch) and said in str(found["leader_worker_set_runs", "worker0"])
+
+
+def test_group_is_unknown_where_no_node_accepts_pods():
+    assert isinstance(verdicts({**GOOD, "group": None})["leader_worker_set_runs", "worker0"], UndeterminedError)
+
+
+@pytest.mark.parametrize(
+    ("device", "said"),
+    [
+        (dict(DEVICE, given=["gpu-5"]), "gpu-5"),
+        (dict(DEVICE, given=[], held=[]), "expected none, found none"),
+        ({"pod": dict(RUNNING, phase="Pending", why="cannot allocate all claims")}, "cannot allocate all claims"),
+    ],
+    ids=["other-device", "no-device", "no-allocation"],
+)
+def test_pod_without_its_claimed_device_fails(device, said):
+    found = verdicts(bad(*FIRST, device=device))
+    assert set(found) == {("claimed_device_is_given", "worker0")}
+    assert isinstance(found["claimed_device_is_given", "worker0"], Mismatch) and said in str(found["claimed_device_is_given", "worker0"])
+
+
+def test_claimed_device_is_unknown_where_no_command_ran():
+    data = bad(*FIRST, "device", given=[], environment=dict(REFUSED, rc=None))
+    assert isinstance(verdicts(data)["claimed_device_is_given", "worker0"], UndeterminedError)
 
 
 def test_leftover_objects_fail():
@@ -229,6 +286,12 @@ class TestRequest:
         found = request(place(objects=objects, network={"enforces_network_policy": True}))["policies"]
         assert found == [{"name": "default-deny", "spec": {"podSelector": {}}}]
         assert request(place(objects=objects))["policies"] == []
+
+    @pytest.mark.parametrize(("key", "name"), [("groups", "leaderworkerset"), ("claims", "dra-example-driver")])
+    def test_group_and_claims_run_with_their_addon_only(self, key, name):
+        assert request(place())[key] is False
+        assert request(place(addons=[{"name": "jobset"}]))[key] is False
+        assert request(place(addons=[{"name": "jobset"}, {"name": name}]))[key] is True
 
     def test_storage_must_be_on_all_nodes(self):
         assert request(place())["storage"] == "/mnt/s"

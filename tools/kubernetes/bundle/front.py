@@ -34,7 +34,8 @@ def main(arguments: list[str]) -> int:
         default=DEFAULT_RELEASE,
         help=f"release of Kubernetes, for example 1.35.3 (default: {DEFAULT_RELEASE})",
     )
-    parser.add_argument("--addon", metavar="NAME", help="a part of its own: jobset, trainer, kueue or metrics-server")
+    names = "jobset, trainer, leaderworkerset, dra-example-driver, kueue or metrics-server"
+    parser.add_argument("--addon", metavar="NAME", help=f"a part of its own: {names}")
     asked = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     machine = Machine.this(os.environ)
@@ -80,19 +81,19 @@ def provide_addon(
     machine: Machine, rooms: Path, name: str, into: Path | None, mirror: str | None, as_json: bool, release: str | None = None
 ) -> None:
     """Build the part of an add-on unless it exists, and print its path. The bundle of the release that it needs is built first."""
-    from bundle import addons
+    from bundle import addon_list, addons
 
-    if name not in addons.ADDONS:
-        raise Failure(f"there is no addon `{name}`; one of {', '.join(addons.ADDONS)}")
-    addon = addons.ADDONS[name]
-    sought = found.of_release(addons.wanted(machine, rooms, addon, into), rooms, release)
+    if name not in addon_list.ADDONS:
+        raise Failure(f"there is no addon `{name}`; one of {', '.join(addon_list.ADDONS)}")
+    addon = addon_list.ADDONS[name]
+    sought = found.of_release(addon_list.wanted(machine, rooms, addon, into), rooms, release)
     if not found.is_there(sought):
         from bundle.building import build
         from bundle.progress import Lines, Progress
 
         kubectl = _bundle(machine, rooms, None, mirror, as_json, release).folder / "bin" / "kubectl"
         progress = (Lines if as_json else Progress)(addons.STAGES)
-        build(sought, progress, addons.AddonBuilding(machine, rooms, (addon, sought), kubectl, progress).run)
+        build(sought, progress, addon_list.ListedBuilding(machine, rooms, (addon, sought), kubectl, progress).run)
     _tell(sought.folder, as_json)
 
 

@@ -161,6 +161,28 @@ def test_policies_hold(pods: Pods, expect: Expect) -> None:
     expect(results, {"inside": "answered", "names": "answered", "in": "no answer", "out": "no answer"})
 
 
+def test_leader_worker_set_runs(pods: Pods, expect: Expect) -> None:
+    """A leader must get its worker, and each must reach the other by the name that the add-on gives it."""
+    group = pods.data.get("group")
+    if not group:
+        raise UndeterminedError("no node accepts pods")
+    if group["refused"]:
+        expect(f"refused: {group['refused']}", "accepted")
+    states = {name: "runs" if one["phase"] == "Running" else _failure_reason(one) for name, one in group["pods"].items()}
+    expect(states, dict.fromkeys(states, "runs"))
+    expect({name: pod_output(one).answer for name, one in group["asks"].items()}, {"leader": "group-0", "worker": "group-0-1"})
+
+
+def test_claimed_device_is_given(node: Record, pods: Pods, expect: Expect) -> None:
+    """A container must get the device that the scheduler allocated to its claim, through the driver and the runtime (CDI)."""
+    part = pods.part(node.name, "device")
+    if "given" not in part:
+        expect(_failure_reason(part["pod"]), "runs")
+    if pod_output(part["environment"]).rc != 0:
+        raise UndeterminedError(f"the environment is unknown: {part['environment']['said']}")
+    expect(part["given"], part["held"], holds=part["given"] == part["held"] and len(part["held"]) == 1)
+
+
 def test_claim_is_shared(node: Record, pods: Pods, expect: Expect) -> None:
     """A pod on one node must read what a pod on another node wrote into the claim."""
     found = pods.storage(node.name)

@@ -42,10 +42,13 @@ class Source(StrEnum):
 
 
 class Addon(StrEnum):
-    """Add-ons for users' jobs in the order of their installation: sets of jobs, training jobs, queues, resource usage of pods and nodes."""
+    """Add-ons for users' jobs in the order of their installation: sets of jobs, training jobs, groups of pods, simulated devices that
+    pods claim, queues, resource usage."""
 
     JOBSET = "jobset"
     TRAINER = "trainer"
+    LEADERWORKERSET = "leaderworkerset"
+    DRA_EXAMPLE_DRIVER = "dra-example-driver"
     KUEUE = "kueue"
     METRICS_SERVER = "metrics-server"
 

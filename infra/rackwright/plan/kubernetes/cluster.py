@@ -117,7 +117,14 @@ def _addon(name: AddonName) -> Addon:
     row = addons()[name]
     assert row.installed is not None, f"addons.yml does not say how {name} is installed"
     found = row.installed
-    return Addon(name=name, version=row.version, image=image(name), namespace=found.namespace, deployment=found.deployment)
+    return Addon(
+        name=name,
+        version=row.version,
+        image=image(name),
+        namespace=found.namespace,
+        deployment=found.deployment,
+        daemon_set=found.daemon_set,
+    )
 
 
 def _namespace(name: str, one: DeclaredNamespace) -> Namespace:

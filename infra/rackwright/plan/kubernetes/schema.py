@@ -47,8 +47,10 @@ class Addon(ConfigModel):
     version: str
     image: str
     namespace: str
-    deployment: str
-    """Name of the deployment that runs it."""
+    deployment: str | None = Field(default=None, exclude_if=lambda name: name is None)
+    """Name of the Deployment that runs it on the control plane."""
+    daemon_set: str | None = Field(default=None, exclude_if=lambda name: name is None)
+    """Name of the DaemonSet that runs it on every node, which imports its image."""
 
 
 class Folder(ConfigModel):

@@ -230,6 +230,11 @@ TRIED: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
             }
         },
     ),
+    "leaderworkerset": (
+        "/apis/leaderworkerset.x-k8s.io/v1/namespaces/default/leaderworkersets",
+        {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet"},
+        {"leaderWorkerTemplate": {"workerTemplate": {"spec": {"containers": [{"name": "a", "image": "none"}]}}}},
+    ),
 }
 """By addon: an object that its webhooks modify or deny, its path, its contents. Sent as a dry run (dryRun)."""
 

@@ -1,7 +1,7 @@
 """Run on the node, a controller, as root: start pods on every idle worker at once, query them, and remove everything again.
 
 Input: `_request` of rackwright.checks.cluster.probes.pods. Output: the results of the pods, as one JSON document.
-The kubelet ends each pod after a while, and every run deletes what killed runs left behind.
+The kubelet ends each pod but a group's after a while, and every run deletes what killed runs left behind.
 Python 3.9, standard library only.
 """
 
@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rackwright.remote.programs import dns, pod_policies
+from rackwright.remote.programs import dns, pod_claims, pod_groups, pod_policies
 from rackwright.remote.programs import pod_checks as checks
 from rackwright.remote.programs import pod_manifests as manifests
 from rackwright.remote.programs.kubernetes_client import Api, ApiRefusedError
@@ -190,10 +190,12 @@ def smoke(run: Run) -> Object:
         ports = {name: pool.submit(checks.port, run, address, port, behind(nodes)) for name, address in request["ports"].items() if nodes}
         kept = request["policies"] and nodes
         guarded = pool.submit(pod_policies.policies, run, nodes[0], nodes[-1], request["policies"], account) if kept else None
+        grouped = pool.submit(pod_groups.group, run, nodes) if request["groups"] and nodes else None
         result["nodes"] = {name: {part: one.result() for part, one in parts.items()} for name, parts in begun.items()}
         result["outside"] = outside.result()
         result["ports"] = {name: one.result() for name, one in ports.items()}
         result["policies"] = guarded.result() if guarded else None
+        result["group"] = grouped.result() if grouped else None
         result["namespaces"] = {name: one.result() for name, one in copies.items()}
     result["busy"] = sorted(set(held) | set(taken(api, run.namespace)))
     return result
@@ -223,6 +225,8 @@ def begin(
     if claimed:
         neighbour = nodes[(place + 1) % len(nodes)]["name"]
         parts["storage"] = pool.submit(checks.storage, run, node, neighbour, claimed)
+    if run.request["claims"]:
+        parts["device"] = pool.submit(pod_claims.claimed_device, run, node)
     if node["gpus"] and not node["busy"]:
         parts["gpus"] = pool.submit(checks.gpus, run, node)
     return parts
@@ -233,6 +237,7 @@ def take_back(run: Run) -> Object:
     api, query = run.api, "?labelSelector=rackwright-smoke%3D" + run.request["token"]
     run.deadline = time.monotonic() + 12 * manifests.SLOWNESS
     attempts: list[Callable[[], Any]] = [
+        lambda: api.delete(pod_groups.path(run.namespace) + "/" + pod_groups.NAME) if run.request["groups"] else None,
         lambda: api.delete(run.path + "/pods", grace=1),
         lambda: [api.delete("/api/v1/namespaces/" + one["metadata"]["name"]) for one in api.get("/api/v1/namespaces" + query)["items"]],
         lambda: run.until(lambda pods: not pods, 10),

@@ -13,7 +13,7 @@ import pytest
 
 from bootstrap.failure import Failure
 from bootstrap.machine import Machine
-from bundle import addons, found, front
+from bundle import addon_list, addons, found, front
 from rackwright.catalog.addons import addons as catalogue
 from rackwright.catalog.addons import image
 from rackwright.model.scheduler.kubernetes import Addon
@@ -78,12 +78,12 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Played:
 
 def test_the_catalogue_names_what_the_recipes_build() -> None:
     """A stack asks for an image by this name, and the part has it under that one."""
-    for name, addon in addons.ADDONS.items():
+    for name, addon in addon_list.ADDONS.items():
         assert image(name) == addons.image(ROOMS, addon)
 
 
 def test_every_addon_that_a_stack_may_list_has_a_recipe_and_a_row() -> None:
-    assert set(addons.ADDONS) == {each.value for each in Addon} == {name for name, row in catalogue().items() if row.installed}
+    assert set(addon_list.ADDONS) == {each.value for each in Addon} == {name for name, row in catalogue().items() if row.installed}
 
 
 def test_a_part_says_what_is_in_it(played: Played) -> None:
@@ -124,6 +124,37 @@ def test_its_own_sources_decide_it_and_nobody_elses(played: Played) -> None:
     assert found.wanted(played.machine, played.rooms, None).folder == bundle  # a stack without addons builds nothing anew
 
 
+def test_part_of_a_later_addon_is_built_with_its_recipe_in_its_digest(played: Played) -> None:
+    def digest(**changes: str) -> str:
+        addon = addon_list.ADDONS["leaderworkerset"]._replace(**changes)
+        return addon_list.wanted(played.machine, played.rooms, addon, None).inputs
+
+    described = played.provide("leaderworkerset")
+    assert (described["version"], described["inputs"]) == ("0.8.0", digest()) and digest(program="/other") != digest()
+    assert addon_list.wanted(played.machine, played.rooms, addon_list.ADDONS["leaderworkerset"], None).folder.name.endswith(digest())
+
+
+def test_objects_beside_the_modules_are_rendered_and_decide_the_part(played: Played) -> None:
+    """The module of the DRA example driver has a Helm chart only, which kustomize does not read."""
+    chart = played.bin / "module" / "deployments" / "helm" / "dra-example-driver" / "default"
+    chart.mkdir(parents=True)
+    (chart / "kustomization.yaml").write_text("resources: []\n")
+    played.script(played.bin.parent / "bundle" / "bin" / "kubectl", _KUBECTL + 'print((folder / "objects.yaml").read_text())\n')
+    described = played.provide("dra-example-driver")
+    assert described["version"] == "0.1.0" and "kind: DeviceClass" in (played.into / "manifests.yaml").read_text()
+    (played.rooms / "addons" / "dra-example-driver" / "objects.yaml").write_text("other")
+    addon = addon_list.ADDONS["dra-example-driver"]
+    assert addon_list.wanted(played.machine, played.rooms, addon, None).inputs != described["inputs"]
+
+
+def test_later_addons_leave_the_parts_of_the_others_as_they_are(played: Played) -> None:
+    for name, addon in addons.ADDONS.items():
+        assert addon_list.ADDONS[name] is addon
+        assert addon_list.wanted(played.machine, played.rooms, addon, None) == addons.wanted(played.machine, played.rooms, addon, None)
+
+
 def test_one_that_nobody_knows_is_refused_with_the_names_of_the_others(played: Played) -> None:
-    with pytest.raises(Failure, match=r"no addon `volcano`; one of kueue, trainer, jobset, metrics-server"):
+    with pytest.raises(
+        Failure, match=r"no addon `volcano`; one of kueue, trainer, jobset, metrics-server, leaderworkerset, dra-example-driver"
+    ):
         played.provide("volcano")

@@ -13,13 +13,19 @@ _RBAC = "rbac.authorization.k8s.io/v1"
 DEFINITION = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace"}
 DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment"}
+DAEMON_SET = {"apiVersion": "apps/v1", "kind": "DaemonSet"}
+CLAIM = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
 HOOKS = (
+    {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding"},
+    {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy"},
     {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration"},
     {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"},
     {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService"},
 )
 REST = (
     DEPLOYMENT,
+    {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass"},
+    DAEMON_SET,
     {"apiVersion": "v1", "kind": "Service"},
     {"apiVersion": "v1", "kind": "ConfigMap"},
     {"apiVersion": "v1", "kind": "Secret"},
@@ -33,8 +39,12 @@ WORK = {
     "kueue": ({"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Workload"}, ("Finished",)),
     "jobset": ({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}, ("Completed", "Failed")),
     "trainer": ({"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob"}, ("Complete", "Failed")),
+    # Such a set serves until it is deleted; without its controller, a lost pod of it is not replaced.
+    "leaderworkerset": ({"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet"}, ()),
 }
-"""Work of an add-on, in its storage version, and the conditions that mark it as finished."""
+"""Work of an add-on, in its storage version, and the conditions that mark it as finished; without any, it never is."""
+DRIVERS = {"dra-example-driver": "gpu.example.com"}
+"""DRA drivers of add-ons. A kubelet cannot end a pod with a claim whose driver is gone: the driver must release the device."""
 DERIVED = {"kueue": WORK["kueue"][0]}
 """Objects that an add-on derives from others: deleted with it, and recreated by the next installation."""
 
@@ -43,7 +53,14 @@ def unfinished(applying: Applying, addon: str) -> list[str]:
     """Return descriptions of unfinished work of an add-on."""
     kind, ends = WORK.get(addon, (None, ()))
     found = _items(applying, kind) if kind else []
-    return sorted(_named(one) for one in found if not _is_over(one, ends))
+    claims = [one for one in _items(applying, CLAIM) if DRIVERS[addon] in _drivers(one)] if addon in DRIVERS else []
+    return sorted(_named(one) for one in [*claims, *found] if not _is_over(one, ends))
+
+
+def _drivers(claim: dict[str, Any]) -> set[str]:
+    """Return the drivers of the devices that a claim holds."""
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    return {one["driver"] for one in (allocation.get("devices") or {}).get("results") or []}
 
 
 def _is_over(one: dict[str, Any], ends: tuple[str, ...]) -> bool:
@@ -77,7 +94,9 @@ class Removal:
 
     def undeclared_addons(self, names: list[str]) -> list[str]:
         """Return installed add-ons that are not declared."""
-        marked = {one["metadata"]["labels"][LABEL] for kind in (DEPLOYMENT, DEFINITION) for one in _items(self.applying, kind, LABEL)}
+        marked = {
+            one["metadata"]["labels"][LABEL] for kind in (DEPLOYMENT, DAEMON_SET, DEFINITION) for one in _items(self.applying, kind, LABEL)
+        }
         return sorted(marked - set(names))
 
     def run(self, names: list[str], declared: list[dict[str, Any]]) -> None:

@@ -19,13 +19,13 @@ DOCUMENTATION = r"""
 module: k8s_addons
 short_description: Manage add-ons of a Kubernetes cluster
 description:
-  - C(state=present) applies the objects of each add-on, in order, and waits until its Deployment and its aggregated API are available. It
-    fails before any change if an add-on that is no longer declared has unfinished work.
+  - C(state=present) applies the objects of each add-on, in order, and waits until its Deployment or DaemonSet and its aggregated API are
+    available. It fails before any change if an add-on that is no longer declared has unfinished work.
   - C(state=absent) deletes all objects of add-ons that are not declared, and objects of declared add-ons that are no longer in their
     manifests. A custom resource definition is deleted if it has no objects; otherwise it is kept and returned as C(kept).
 options:
   state: {choices: [present, absent], required: true, description: Desired state.}
-  addons: {type: list, elements: dict, required: true, description: "Add-ons with C(name), C(namespace) and C(deployment), in order."}
+  addons: {type: list, elements: dict, required: true, description: "Add-ons with C(name) and C(namespace), in order."}
   folder: {type: path, default: /opt/rackwright/kubernetes/addons, description: Parent of the add-ons' folders with C(manifests.yaml).}
   kubeconfig: {type: path, default: /etc/kubernetes/admin.conf, description: Kubeconfig of the administrator.}
   timeout: {type: int, default: 180, description: "Timeout of start and of deletion, in seconds."}
@@ -68,27 +68,35 @@ def described(folder: str, name: str) -> list[dict[str, Any]]:
     except FileNotFoundError:
         raise ObjectsError(f"{path}: not found - check that the add-on was copied to this node") from None
     first = ("Namespace", "CustomResourceDefinition", "ServiceAccount", "ClusterRole", "Role", "ConfigMap", "Secret")
-    last = ("Deployment", "APIService", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+    last = ("Deployment", "DaemonSet", "APIService", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
     order = {kind: place for place, kind in enumerate((*first, "", *last))}
     return sorted(found, key=lambda one: order.get(one["kind"], order[""]))
 
 
 def unavailable_reason(applying: Applying, addon: dict[str, Any], objects: list[dict[str, Any]]) -> str:
     """Return why an add-on is not available yet; empty if it is."""
-    wanted = [one for one in objects if one["kind"] in ("Deployment", "APIService")]
+    wanted = [one for one in objects if one["kind"] in ("Deployment", "DaemonSet", "APIService")]
     for one in wanted:
         found = applying.found(one) or {}
         status = found.get("status", {})
-        if one["kind"] == "Deployment":
-            replicas = found.get("spec", {}).get("replicas", 1)
+        if one["kind"] != "APIService":
+            planned, updated, available = replicas(found)
             current = status.get("observedGeneration") == found["metadata"]["generation"]
-            if not current or status.get("updatedReplicas", 0) < replicas or status.get("availableReplicas", 0) < replicas:
-                return f"{told(one)} has {status.get('availableReplicas', 0)} of {replicas} available"
+            if not current or updated < planned or available < planned:
+                return f"{told(one)} has {available} of {planned} available"
         else:
             condition = next((each for each in status.get("conditions", []) if each["type"] == "Available"), {})
             if condition.get("status") != "True":
                 return f"{told(one)} is not available: {condition.get('message', 'no reason given')}"
-    return "" if wanted else f"{addon['name']}: no Deployment among its objects"
+    return "" if wanted else f"{addon['name']}: no Deployment and no DaemonSet among its objects"
+
+
+def replicas(found: dict[str, Any]) -> tuple[int, int, int]:
+    """Return the numbers of planned, updated and available pods of a Deployment or DaemonSet."""
+    status = found.get("status", {})
+    if found["kind"] == "DaemonSet":
+        return status.get("desiredNumberScheduled", 0), status.get("updatedNumberScheduled", 0), status.get("numberAvailable", 0)
+    return found.get("spec", {}).get("replicas", 1), status.get("updatedReplicas", 0), status.get("availableReplicas", 0)
 
 
 def install(applying: Applying, addon: dict[str, Any], folder: str, timeout: int) -> None:

@@ -11,15 +11,16 @@ from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
 from rackwright.checks.cluster.probes.kubernetes import OF_API, QUEUED, parse_objects, path_of, query
 from rackwright.remote.programs.quantities import quantity
 
-HOOKED = ("jobset", "trainer", "kueue")
+HOOKED = ("jobset", "trainer", "leaderworkerset", "kueue")
 """Addons with admission webhooks."""
 
 _DENIED = 'admission webhook "validator.trainingruntime.trainer.kubeflow.org" denied the request'
 
 
-def deployment(addon: dict[str, Any]) -> str:
-    """Return the path of the addon's Deployment in the API."""
-    return f"/apis/apps/v1/namespaces/{addon['namespace']}/deployments/{addon['deployment']}"
+def workload(addon: dict[str, Any]) -> str:
+    """Return the path of the addon's Deployment or DaemonSet in the API."""
+    kind, name = ("daemonsets", addon["daemon_set"]) if addon.get("daemon_set") else ("deployments", addon["deployment"])
+    return f"/apis/apps/v1/namespaces/{addon['namespace']}/{kind}/{name}"
 
 
 def _planned(context: ProbeContext) -> list[dict[str, Any]]:
@@ -29,7 +30,7 @@ def _planned(context: ProbeContext) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class DeploymentStatus:
-    """A Deployment: number of planned and of available replicas, and image."""
+    """A Deployment or DaemonSet: number of planned and of available replicas, and image."""
 
     planned: int
     available: int
@@ -37,7 +38,7 @@ class DeploymentStatus:
 
 
 def parse_deployments(text: str) -> dict[str, DeploymentStatus | None]:
-    """Return Deployments by path; None for one that does not exist."""
+    """Return Deployments and DaemonSets by path; None for one that does not exist."""
     found: dict[str, Any] = json.loads(text)
     if not found:
         raise ValueError("no Deployment is listed")
@@ -46,15 +47,19 @@ def parse_deployments(text: str) -> dict[str, DeploymentStatus | None]:
 
 def _running(one: dict[str, Any]) -> DeploymentStatus:
     spec, status = one["spec"], one.get("status") or {}
+    image = spec["template"]["spec"]["containers"][0]["image"]
     # While an update hangs, the pods of the release before are available.
+    if one.get("kind") == "DaemonSet":
+        available = min(status.get("numberAvailable", 0), status.get("updatedNumberScheduled", 0))
+        return DeploymentStatus(status.get("desiredNumberScheduled", 0), available, image)
     available = min(status.get("availableReplicas", 0), status.get("updatedReplicas", 0))
-    return DeploymentStatus(spec.get("replicas", 1), available, spec["template"]["spec"]["containers"][0]["image"])
+    return DeploymentStatus(spec.get("replicas", 1), available, image)
 
 
 DEPLOYMENTS = Probe(
     "addon-deployments",
     on="kube_control_plane",
-    command=lambda context: query("objects", *map(deployment, _planned(context))),
+    command=lambda context: query("objects", *map(workload, _planned(context))),
     parse=cache(parse_deployments),
     needs=OF_API,
 )
@@ -84,6 +89,8 @@ def _added(name: str, one: dict[str, Any]) -> str:
         return str(one["refused"])
     if name == "kueue":
         return "answers" if "kueue.x-k8s.io/resource-in-use" in one["metadata"].get("finalizers", ()) else "adds no finalizer"
+    if name == "leaderworkerset":  # The API server fills in every other default itself, by the definition.
+        return "answers" if one["spec"].get("networkConfig", {}).get("subdomainPolicy") == "Shared" else "sets no subdomain policy"
     jobs = one["spec"]["replicatedJobs"]
     modes = {each["template"]["spec"].get("completionMode", "none") for each in jobs}
     return "answers" if modes == {"Indexed"} else "does not index its jobs"

@@ -17,7 +17,7 @@ from rackwright.remote.command import python_command
 _SECONDS: Final = 100
 """Seconds after which the run begins to delete its objects."""
 _LEVEL: Final = "pod-security.kubernetes.io/enforce"
-_NEEDS_MORE: Final = frozenset({"gpus", "storage"})
+_NEEDS_MORE: Final = frozenset({"gpus", "storage", "device"})
 """Parts whose pods request a resource. If other pods run and these do not, the resource is the likely cause."""
 _NONE_VISIBLE: Final = (None, "", "none", "void")
 """Values of NVIDIA_VISIBLE_DEVICES without a GPU (NVIDIA Container Toolkit, "Environment variables")."""
@@ -135,6 +135,8 @@ def _request(context: ProbeContext) -> dict[str, Any]:
         "ports": {one["name"]: one["address"] for one in inside},
         "namespaces": _namespaces(scheduler),
         "policies": _policies(scheduler),
+        "groups": "leaderworkerset" in {one["name"] for one in scheduler.get("addons") or ()},
+        "claims": "dra-example-driver" in {one["name"] for one in scheduler.get("addons") or ()},
         "storage": mount,
         "outside": _outside(context) if context.declared.cluster["network"].get("gateway") else [],
         "seconds": _SECONDS,

@@ -1,0 +1,69 @@
+"""All addons: those of addons.py, and later ones. addons.py decides the digest of all its parts: an entry there would build them anew."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from bootstrap.machine import Machine
+from bootstrap.stage import Stage
+from bundle import addons, inputs, recipe
+from bundle.addons import Addon
+from bundle.found import Wanted
+
+OBJECTS = "objects.yaml"
+"""Objects of an addon whose module has none that kustomize reads, beside its go.mod."""
+_LWS = "sigs.k8s.io/lws"
+_DRA = "sigs.k8s.io/dra-example-driver"
+_LATER = (
+    Addon(
+        recipe.Module(
+            folder="addons/leaderworkerset",
+            title="LeaderWorkerSet",
+            main=_LWS,
+            programs={"leaderworkerset": f"{_LWS}/cmd"},
+            tags="grpcnotrace",
+            variables=(f"{_LWS}/pkg/version.GitVersion={{version}}",),
+            packages=1090,
+        ),
+        program="/manager",
+        described="config",
+    ),
+    Addon(
+        recipe.Module(
+            folder="addons/dra-example-driver",
+            title="DRA example driver",
+            main=_DRA,
+            programs={"dra-example-driver": f"{_DRA}/cmd/dra-example-kubeletplugin"},
+            tags="grpcnotrace",
+            variables=("k8s.io/component-base/version.gitVersion={version}",),
+            packages=740,
+        ),
+        program="/dra-example-kubeletplugin",
+        described="deployments/helm/dra-example-driver",
+    ),
+)
+ADDONS: dict[str, Addon] = {**addons.ADDONS, **{one.name: one for one in _LATER}}
+
+
+class ListedBuilding(addons.AddonBuilding):
+    """One build of the part of any addon in the list."""
+
+    def _render(self, into: Path, stage: Stage) -> None:
+        for path in _objects(self._rooms, self._addon):
+            shutil.copyfile(path, into / path.name)
+        super()._render(into, stage)
+
+
+def wanted(machine: Machine, rooms: Path, addon: Addon, into: Path | None) -> Wanted:
+    """Return the addon's part for this machine's processor. A later one's recipe is in its digest, beside the files of addons.py."""
+    part = addons.wanted(machine, rooms, addon, into)
+    if addon.name in addons.ADDONS:
+        return part
+    digest = inputs.digest_of(f"{part.inputs} {addon}", [(path.name, path) for path in _objects(rooms, addon)])
+    return part._replace(inputs=digest, folder=part.folder.with_name(part.folder.name.replace(part.inputs, digest)))
+
+
+def _objects(rooms: Path, addon: Addon) -> list[Path]:
+    path = rooms / addon.module.folder / OBJECTS
+    return [path] if path.exists() else []
