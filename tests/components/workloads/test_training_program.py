@@ -52,24 +52,26 @@ class Program:
             (folder / "program" / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / "program" / path).write_text(text)
 
-    def run(self, name: str, ranks: int = 2, mode: str = "ddp", *, during: Callable[[Path], None] | None = None) -> list[dict[str, Any]]:
-        """Train to the last step; return the events. `during`: called while it runs."""
+    def run(
+        self, name: str, ranks: int = 2, mode: str = "ddp", *, during: Callable[[Path], None] | None = None, nodes: int = 1
+    ) -> list[dict[str, Any]]:
+        """Train to the last step; return the events. `during`: called while it runs. Each of the nodes has a launcher of its own."""
         run = self.folder / name
         run.mkdir(exist_ok=True)
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        launcher = ["--nnodes=1", f"--nproc-per-node={ranks}", "--max-restarts=3", "--rdzv-backend=c10d"]
+        launcher = [f"--nnodes={nodes}", f"--nproc-per-node={ranks // nodes}", "--max-restarts=3", "--rdzv-backend=c10d"]
         launcher += [f"--rdzv-endpoint=127.0.0.1:{port}", f"--rdzv-id={name}"]
         options = ["--run", str(run), "--mode", mode, f"--steps={STEPS}", f"--every={EVERY}", "--timeout=300"]
         command = [PYTHON, "-m", f"{PACKAGE}.launch", *launcher, "-m", f"{PACKAGE}.train", *options]
         environment = {**os.environ, "PYTHONPATH": str(self.folder / "program"), "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
         with (self.folder / f"{name}.log").open("w") as log:
-            child = subprocess.Popen(command, env=environment, cwd=run, stdout=log, stderr=log)
+            launchers = [subprocess.Popen(command, env=environment, cwd=run, stdout=log, stderr=log) for _ in range(nodes)]
             if during:
                 during(run)
-            status = child.wait()
-        assert status == 0, (self.folder / f"{name}.log").read_text()[-4000:]
+            status = [child.wait() for child in launchers]
+        assert not any(status), (self.folder / f"{name}.log").read_text()[-4000:]
         return events(run)
 
     def moments(self, name: str) -> dict[str, float]:
@@ -131,6 +133,14 @@ def test_killed_rank_ends_in_identical_loss(program: Program, undisturbed: list[
     found = program.run("killed", during=kill_rank_after(13))
     assert [one["step"] for one in found if one["event"] == "resume"] == [0, 8]
     assert last(found) == last(undisturbed)
+
+
+def test_checkpoints_after_a_killed_rank_have_the_shards_of_all_nodes(program: Program, undisturbed: list[dict[str, Any]]) -> None:
+    """Only the launcher of the killed rank counts a restart, so that the ranks of two nodes know different numbers."""
+    found = program.run("two-nodes", during=kill_rank_after(9), nodes=2)
+    assert last(found) == last(undisturbed)
+    for path in manifest.checkpoints(program.folder / "two-nodes/checkpoints"):
+        assert {"__0_0.distcp", "__1_0.distcp"} <= set(manifest.read_manifest(path)["shards"]), path.name
 
 
 def test_resume_on_more_ranks_continues(program: Program, undisturbed: list[dict[str, Any]]) -> None:

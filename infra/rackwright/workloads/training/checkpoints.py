@@ -6,7 +6,7 @@ import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import torch
 import torch.distributed as distributed
@@ -29,18 +29,27 @@ class Saved:
     """SHA-256 of the manifest, which holds those of all shards."""
 
 
-def save(root: Path, step: int, model: nn.Module, optimizer: Any, *, attempt: str, keep: int) -> Saved | None:
-    """Write the state after a step; return the checkpoint on rank 0, None elsewhere.
+_SECONDS: Final = 60.0
+"""Seconds in which files of other nodes must appear: a client of NFS may keep an old list of a folder for that long (nfs(5), acdirmax)."""
 
-    attempt: part of the unfinished folder's name. Ranks of an attempt that was given up must not write into this one's.
+
+def save(root: Path, step: int, model: nn.Module, optimizer: Any, *, attempt: str, keep: int) -> Saved | None:
+    """Write the state after a step; return the checkpoint on rank 0, None elsewhere. Raises OSError on rank 0 if a shard is missing.
+
+    attempt: part of the unfinished folder's name; that of rank 0 counts. Ranks of an attempt that was given up must not write into this
+    one's.
     """
     begun = time.monotonic()
-    folder = root / f"{manifest.UNFINISHED}{step:08d}-{attempt}"
+    # A launcher counts only its own restarts, so that the names that ranks on different nodes know may differ.
+    named = [f"{manifest.UNFINISHED}{step:08d}-{attempt}"]
+    distributed.broadcast_object_list(named)
+    folder = root / named[0]
     state = _state(model, optimizer, step)
     sharded.save(state, storage_writer=sharded.FileSystemWriter(folder, single_file_per_rank=True, sync_files=True))
     distributed.barrier()
     saved = None
     if distributed.get_rank() == 0:
+        _wait_for_shards(folder)
         content = manifest.write_manifest(folder, step=step, world_size=distributed.get_world_size(), version=str(torch.__version__))
         final = manifest.publish(folder, step)
         size = sum(shard["bytes"] for shard in content["shards"].values())
@@ -48,6 +57,16 @@ def save(root: Path, step: int, model: nn.Module, optimizer: Any, *, attempt: st
         manifest.prune(root, keep)
     distributed.barrier()
     return saved
+
+
+def _wait_for_shards(folder: Path) -> None:
+    """Wait for all files that the metadata names. Raises OSError if one stays missing: a manifest without it would count as intact."""
+    named = {one.relative_path for one in sharded.FileSystemReader(folder).read_metadata().storage_data.values()}
+    deadline = time.monotonic() + _SECONDS
+    while missing := named - set(os.listdir(folder)):
+        if time.monotonic() > deadline:
+            raise FileNotFoundError(f"{folder}: {', '.join(sorted(missing))} missing, which the checkpoint's metadata names")
+        time.sleep(0.1)
 
 
 def resume(root: Path, model: nn.Module, optimizer: Any) -> tuple[int, list[str]]:
