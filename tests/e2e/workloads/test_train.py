@@ -61,6 +61,15 @@ def test_killed_worker_ends_in_identical_loss(lab: Project, baseline: dict[str, 
     assert [one["outcome"] for one in document["attempts"]][-2:] == ["failed", "completed"], "the batch script outlives the worker"
 
 
+def test_checkpoints_after_a_killed_rank_are_complete(lab: Project, baseline: dict[str, Any]) -> None:
+    """Only the launcher on the rank's own node counts the restart, so that ranks once wrote one checkpoint into two folders."""
+    document = train(lab, "--kill-rank")
+    shards = lab.as_user(f"find {document['folder']}/checkpoints -name '*.distcp' -printf '%h %f\\n' | sort").output.split()
+    remove_files(lab, document)
+    assert document["final_bits"] == baseline["final_bits"] and len(document["attempts"]) == 1
+    assert shards[1::2] == ["__0_0.distcp", "__1_0.distcp"] * 3, shards
+
+
 def test_fsdp2_trains_the_same_model(lab: Project, baseline: dict[str, Any]) -> None:
     document = train(lab, "--mode", "fsdp2")
     remove_files(lab, document)
