@@ -17,7 +17,7 @@ from rackwright.cli.render.workloads import text
 from rackwright.cli.workloads import SCHEMA
 from rackwright.errors import InputError
 from rackwright.inventory import paths
-from rackwright.model.scheduler.kubernetes import Kubernetes, Namespace
+from rackwright.model.scheduler.kubernetes import Addon, Kubernetes, Namespace
 from rackwright.plan import Plan, expand
 from rackwright.stackfile.load import load_cluster, load_stack
 from rackwright.workloads import WORKLOADS, render
@@ -188,8 +188,10 @@ def test_cilium_values_require_cilium() -> None:
         render(lab(), "cilium")
 
 
-def test_every_addon_is_required_by_a_workload() -> None:
-    assert {need for workload in WORKLOADS.values() for need in workload.needs} == set(addons())
+def test_every_addon_is_required_by_a_workload_or_can_be_declared() -> None:
+    needed = {need for workload in WORKLOADS.values() for need in workload.needs}
+    assert needed <= set(addons())
+    assert set(addons()) - needed <= {addon.value for addon in Addon}
 
 
 def test_workloads_command_lists_and_prints() -> None:
