@@ -153,7 +153,7 @@ def _scheduler(scheduler: Slurm | Kubernetes) -> dict[str, Any]:
     data = scheduler.model_dump(mode="json")
     if scheduler.kind == "kubernetes":
         return data
-    data["partitions"] = [{key: row[key] for key in ("name", "nodes", "default", "max_time")} for row in data["partitions"]]
+    data["partitions"] = [{key: value for key, value in row.items() if key != "gres"} for row in data["partitions"]]
     return data
 
 

@@ -95,6 +95,30 @@ def test_declared_software_is_in_no_image(more: dict[str, Any]) -> None:
         assert rackwright_inventory.is_baked(rackwright_inventory.inventory(plan, made)["all"]["vars"]["cluster"]) is baked
 
 
+def test_options_of_partitions_reach_the_role() -> None:
+    """slurm.conf is rendered from the inventory: an option that is not in it has no effect."""
+    options: dict[str, Any] = {
+        "max_time": "8h",
+        "default_time": "1h",
+        "max_nodes": 2,
+        "priority_tier": 5,
+        "exclusive": True,
+        "allow_groups": ["alice"],
+    }
+    cluster = load_stack(paths.stack_file("lab")).cluster
+    assert cluster is not None
+    changed = load_cluster(
+        cluster.model_dump(mode="json", exclude_unset=True)
+        | {"scheduler": {"kind": "slurm", "partitions": {"main": {"groups": ["worker"], "default": True, **options}}}}
+    ).cluster
+    assert changed is not None
+    plan = expand(changed, "lab")
+    found = rackwright_inventory.inventory(plan, hosts(plan))
+    assert rackwright_inventory.schema_errors(found) == []
+    (partition,) = found["all"]["vars"]["cluster"]["scheduler"]["partitions"]
+    assert {key: partition[key] for key in options} == options | {"max_time": 28800, "default_time": 3600}
+
+
 def test_slow_machine_waits_longer_for_connections() -> None:
     config = rackwright_inventory.ssh_config(lab(), hosts(lab()), slowness=7)
     assert "  ConnectTimeout 21\n" in config and "  ServerAliveCountMax 14\n" in config
