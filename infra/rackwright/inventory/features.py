@@ -65,13 +65,16 @@ def _of_gpus(declared: Inventory) -> Presence:
     whole = [gpus["count"] for gpus in nvidia if not any(gpus.get("mig", ()))]
     software = declared.cluster.get("software") or {}
     supplied = [gpus for gpus in nvidia if software and not gpus["simulated"]]
+    # In an exclusive partition, two jobs never share the GPUs of a node.
+    partitions = (declared.cluster.get("scheduler") or {}).get("partitions") or ()
+    shares_nodes = not any(one["default"] and one.get("exclusive") for one in partitions)
     return {
         Feature.NEURON: any(node.get("neuron_devices") for node in declared.nodes.values()),
         Feature.GPUS: bool(nvidia),
         Feature.AMD_GPUS: bool(amd),
         Feature.ROCM: bool(amd and software.get("rocm")),
         Feature.AMD_XGMI: any(gpus["count"] > 1 and catalog.gpus()[gpus["model"]].xgmi for gpus in amd),
-        Feature.SHARED_GPUS: bool(whole) and min(whole) > 1,
+        Feature.SHARED_GPUS: bool(whole) and min(whole) > 1 and shares_nodes,
         Feature.WHOLE_GPUS: bool(whole),
         Feature.MIG: len(whole) < len(nvidia),
         Feature.GPU_SOFTWARE: bool(supplied),

@@ -80,9 +80,18 @@ class TestJobs:
         found = self.run(jobs=self.jobs(words, rc))
         assert verdict_of(test_jobs.test_run_on_every_node, {}, node=SimpleNamespace(name="worker0"), smoke=found)[0] is verdict
 
-    def recorded(self, change):
+    def recorded(self, change, exclusive=False, gpus=8):
         accounts = json.loads((CAPTURED / "smoke" / "good.txt").read_text(encoding="utf-8"))["accounts"]
-        return verdict_of(test_jobs.test_are_recorded_in_accounting, {}, smoke=self.run(accounts=change(accounts)))[0]
+        partition = SimpleNamespace(default=True, exclusive=exclusive)
+        nodes = [SimpleNamespace(name=f"worker{number}", gpus=gpus) for number in range(2)]
+        cluster = SimpleNamespace(scheduler=SimpleNamespace(partitions=[partition], nodes=nodes))
+        return verdict_of(test_jobs.test_are_recorded_in_accounting, {}, cluster=cluster, smoke=self.run(accounts=change(accounts)))[0]
+
+    def test_job_in_exclusive_partition_is_recorded_with_all_gpus_of_its_nodes(self):
+        whole = lambda jobs: [{**job, "AllocTRES": "cpu=16,gres/gpu=16,node=2"} for job in jobs]  # noqa: E731
+        both = lambda accounts: {**accounts, "jobs": whole(accounts["jobs"])}  # noqa: E731
+        assert (self.recorded(both, exclusive=True), self.recorded(both)) == (PASSED, FAILED)
+        assert self.recorded(lambda accounts: accounts, exclusive=True) is FAILED
 
     def test_late_records_are_unknown_and_missing_records_fail(self):
         late = {"said": f"{smoke_jobs.RAN_OUT} 10 s"}

@@ -112,15 +112,18 @@ def _planned(task: Task, own: set[str]) -> dict[str, str]:
     return {f"{path} in a {job}": "opens" if path in own else "EPERM" for path in sorted({*task.devices, *own})}
 
 
-def test_are_recorded_in_accounting(smoke: SmokeResults, expect: Expect) -> None:
+def test_are_recorded_in_accounting(cluster: Record, smoke: SmokeResults, expect: Expect) -> None:
     """State, user and GPUs of every job of the run must be in the accounting database."""
+    whole = any(one.default and getattr(one, "exclusive", False) for one in cluster.scheduler.partitions)
+    of_node = {one.name: one.gpus for one in cluster.scheduler.nodes}
     smoke.require_jobs_sent()
     if not smoke.accounts or smoke.accounts["rc"]:
         raise UndeterminedError(f"accounting was not queried: {(smoke.accounts or {}).get('said') or 'no job ran'}")
     found: dict[str, str | UnreadableValue] = {}
     planned: dict[str, str] = {}
     for job in (job for job in smoke.jobs if job.tasks and not job.rc):
-        planned[job.name] = f"COMPLETED, {len(job.nodes)} nodes, {job.requested_gpus * len(job.nodes)} GPUs"
+        expected = sum(of_node.get(name, 0) for name in job.nodes) if whole else job.requested_gpus * len(job.nodes)
+        planned[job.name] = f"COMPLETED, {len(job.nodes)} nodes, {expected} GPUs"
         record = smoke.record(job)
         if isinstance(record, UnreadableValue):
             found[job.name] = record
