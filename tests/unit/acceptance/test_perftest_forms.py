@@ -100,6 +100,8 @@ FAILURES = {
     "no device": ("IB device mlx5_9 not found\n Unable to find the Infiniband/RoCE device\n", "mlx5_9 not found"),
     "no devices": ("No IB devices found\n", "No IB devices"),
     "no memory": (HEAD + "Couldn't allocate MR with error=12\nFailed to create MR\n", "Couldn't allocate MR"),
+    "unsteady clock": (BANDWIDTH.replace("393.24", "inf").replace(LINE + TITLES, "Correlation coefficient r^2: 0.81 < 0.9\n" + LINE + TITLES), "r^2: 0.81"),
+    "no report of an unsteady clock": (HEAD + "Correlation coefficient r^2: 0.81 < 0.9\nCan't produce a report\n", "r^2: 0.81 < 0.9"),
     "unknown unit": (BANDWIDTH.replace("Gb/sec", "furlongs"), "no known unit"),
     "a value missing": (BANDWIDTH.replace("0.00", "    "), "4 values under 5 titles"),
 }

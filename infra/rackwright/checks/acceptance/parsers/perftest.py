@@ -18,12 +18,14 @@ _TITLE: Final = re.compile(r"#\w+|BW[ _]\w+\[[^\]]+\]|MsgRate(?: Port\d)?\[\w+\]
 _TROUBLE: Final = re.compile(
     r"Couldn't .+|Could not .+|Unable to .+|Failed to .+|.*[Cc]ompletion with error.*|Failed status .*|IB device .+ not found"
     r"|No IB devices found|Did not detect devices|.*ommand not found|.*not installed|.* did not end within .*"
+    r"|Correlation coefficient r\^2: .*|Can't produce a report"
 )
 _ABORTED: Final = re.compile(
-    r"completion with error|Failed status \d|Failed to complete|Failed to exchange data|poll CQ failed|Couldn't p(ost|oll) |Couldn't read",
+    r"completion with error|Failed status \d|Failed to complete|Failed to exchange data|poll CQ failed|Couldn't p(ost|oll) |Couldn't read"
+    r"|Correlation coefficient r\^2: .* < |Can't produce a report",
     re.IGNORECASE,
 )
-"""Messages of a test that ended early. Rows of a test by duration are printed before."""
+"""Messages of a test that ended early, or whose clock was too unsteady for a rate. Rows of a test by duration are printed before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +92,14 @@ def _fields(text: str) -> dict[str, str]:
 def _rows(text: str, title: str) -> list[dict[str, float]]:
     """Return the rows of the table with that title, by column. Lines that are no rows, for example warnings, are skipped."""
     titles, found = list[str](), list[dict[str, float]]()
+    if aborted := _ABORTED.search(text):
+        raise UndeterminedError(f"perftest gave no result: {_trouble(text) or quoted(aborted.group())}")
     for line in lines_of(text):
         if "#bytes" in line:
             titles = [name.replace("_", " ") if name.startswith("BW") else name for name in _TITLE.findall(line)]
         elif any(name.startswith(title) for name in titles) and re.match(r"\s*\d+\s+\d+\s", line):
             found.append(_row(line, titles))
-    aborted = _ABORTED.search(text)
-    if aborted or not found:
+    if not found:
         raise UndeterminedError(f"perftest gave no result: {_trouble(text) or 'its output is cut short'}")
     return found
 
