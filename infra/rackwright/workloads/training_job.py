@@ -42,7 +42,8 @@ class TrainingJob:
     keep: int = 3
     """Checkpoints that are kept."""
     restarts: int = 5
-    """Attempts in a row without a new checkpoint, after the first of them: a run that goes forward is not given up."""
+    """Attempts in a row without a new checkpoint, after the first of them: a run that goes forward is not given up. On Kubernetes, JobSet
+    counts all attempts."""
     timeout_s: int = 60
     """Seconds that a rank waits for the others before it fails."""
     join_timeout_s: int = 20
@@ -50,7 +51,7 @@ class TrainingJob:
     patience_s: int = 300
     """Seconds that a job keeps its nodes while it waits for a lost one and no other is idle."""
     minutes: int = 60
-    """Time limit of a job. The next attempt is submitted before it ends."""
+    """Time limit of a job. The next attempt is submitted before it ends. On Kubernetes, each attempt has the limit."""
 
 
 def run_files(job: TrainingJob) -> dict[str, str]:

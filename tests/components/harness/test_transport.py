@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from support.hang import ENDLESS_SECONDS, HANG_SECONDS, try_with_longer_limits
 
+from rackwright.checks.cluster.harness import probe_runner
 from rackwright.checks.cluster.harness.probe import PROBES, Probe, ProbeStage
 from rackwright.checks.cluster.harness.probe_runner import ProbeRunner
 from rackwright.checks.cluster.harness.transport import SHELL_STARTED, BoundedSsh, UnitWatch, ask_node, ask_node_in_rounds
@@ -316,3 +317,17 @@ def test_question_that_a_suspended_daemon_holds_is_not_waited_for(tmp_path, monk
     assert time.monotonic() - started < ENDLESS_SECONDS / 2 and begun(tmp_path) == ["asked"]
     assert (told["one"].out, found["one"].out, found["two"].waits_for) == ("here", "here", "slurmctld.service on login0")
     assert found["two"].error == "two: not completed, because slurmctld.service on login0 is suspended"
+
+
+def test_speed_of_slow_node_is_measured_again(tmp_path, monkeypatch):
+    """A quicker start counts; a node that no longer responds keeps the speed that it had."""
+    monkeypatch.setattr(probe_runner, "_PAUSE", 0.0)
+    runner = ProbeRunner(load(INVENTORY), tmp_path / "ssh_config", [])
+    for seconds, fastest in ((2.5, 2.5), (0.1, 0.1), (None, 0.1), (1.5, 0.1)):
+        speed = {"seconds": seconds, "cpu_seconds": 0.02, "load": 4.4, "processors": 1}
+        line = json.dumps({"begun": True, "slowness": 9, "speed": speed})
+        script = standin.UNREACHABLE if seconds is None else f"echo '{line}'"
+        monkeypatch.setenv("PATH", standin.install(tmp_path, script))
+        runner.measure_speed("worker0")
+        found = runner.speed("worker0")
+        assert found is not None and found.seconds == fastest

@@ -7,26 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from support.demo_cluster import FACTS
 
 from rackwright.report import training
 from rackwright.report.schemas import schema_errors
 from rackwright.report.training import Run
 
 SETTINGS = {"mode": "ddp", "nodes": 2, "ranks": 2, "steps": 10, "batch": 16, "seed": 1, "every": 4}
-FACTS = {
-    "ranks": 2,
-    "restart": 0,
-    "device": "CPU",
-    "backend": "gloo",
-    "blas": "openblas",
-    "torch": "2.6.0",
-    "cured": True,
-    "parameters": 875264,
-    "layers": 4,
-    "width": 128,
-    "context": 128,
-    "text_sha256": "ab",
-}
 IDENTITY = {
     "stack": "lab-train",
     "target": "lab",

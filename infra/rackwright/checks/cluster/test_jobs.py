@@ -113,7 +113,7 @@ def _planned(task: Task, own: set[str]) -> dict[str, str]:
 
 
 def test_are_recorded_in_accounting(cluster: Record, smoke: SmokeResults, expect: Expect) -> None:
-    """State, user and GPUs of every job of the run must be in the accounting database."""
+    """State, user and GPUs of every job of the run must be in the accounting database; in an exclusive partition, all GPUs of its nodes."""
     whole = any(one.default and getattr(one, "exclusive", False) for one in cluster.scheduler.partitions)
     of_node = {one.name: one.gpus for one in cluster.scheduler.nodes}
     smoke.require_jobs_sent()

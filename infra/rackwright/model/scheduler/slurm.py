@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -11,6 +11,9 @@ from rackwright.model.base import ConfigModel
 from rackwright.model.scheduler.kubernetes import Kubernetes
 from rackwright.model.units import Label, PartitionName, Seconds, UserName
 from rackwright.model.update_policy import UpdatePolicy
+
+_MAX_PRIORITY_TIER: Final = 65533
+"""Maximum of PriorityTier (slurm.conf(5))."""
 
 
 class Gres(StrEnum):
@@ -42,7 +45,7 @@ class Partition(ConfigModel):
     priority_tier: Annotated[int, UpdatePolicy.RESTART] = Field(
         default=1,
         ge=1,
-        le=65533,
+        le=_MAX_PRIORITY_TIER,
         description="Order of partitions that share nodes: jobs in a higher tier are scheduled first. It preempts no job; QOS do.",
     )
     exclusive: Annotated[bool, UpdatePolicy.RESTART] = Field(

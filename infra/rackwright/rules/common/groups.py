@@ -142,11 +142,17 @@ def _memory_path(case: RuleContext, member: DeclaredNode) -> str:
 
 @rule("threads-per-core-lab")
 def threads_per_core_lab(case: RuleContext) -> Iterator[Violation]:
-    """A lab's containers share the CPUs of one machine, whatever threads its cores have."""
-    for name, group in case.cluster.groups.items():
-        if group.threads_per_core is not None and case.cluster.target.kind == "lab":
-            cause = "the containers of a lab share this machine's CPUs, so that their threads cannot be set"
-            yield Violation(f"groups.{name}.threads_per_core", cause, "omit `threads_per_core`; use it on target hosts or aws")
+    """A lab's containers share the CPUs of one machine, whatever it has, and virtual machines have one socket with single threads."""
+    causes = {
+        "lab": "the containers of a lab share this machine's CPUs, so that their {} cannot be set",
+        "vm": "virtual machines have one socket and one thread on each core, so that their {} cannot be set",
+    }
+    kind = case.cluster.target.kind
+    for name, group in case.cluster.groups.items() if kind in causes else ():
+        for key, what in (("threads_per_core", "threads"), ("sockets", "sockets")):
+            declared = getattr(group, key)
+            if declared is not None and not (kind == "vm" and declared == 1):
+                yield Violation(f"groups.{name}.{key}", causes[kind].format(what), f"omit `{key}`; use it on target hosts or aws")
 
 
 @rule("threads-per-core-cpus")
@@ -181,7 +187,7 @@ def sockets_cores(case: RuleContext) -> Iterator[Violation]:
     seen: set[str] = set()
     for member in case.members:
         path = f"groups.{member.group}.sockets"
-        if member.sockets is None or path in seen:
+        if member.sockets is None or path in seen or case.cluster.target.kind == "lab":
             continue
         threads = member.threads_per_core
         if threads is None:

@@ -6,7 +6,6 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -26,7 +25,7 @@ _ROUNDS: Final = 3
 _AT_ONCE: Final = 48
 """Number of connections that are handled in parallel."""
 _PAUSE: Final = 5.0
-"""Seconds before the speed of a slow node is measured again."""
+"""Seconds before the speed of a slow node is measured again. Chosen: three of them are enough for daemons that have just started."""
 _FIRST: Final = 3.0
 """Seconds to wait for the connection to the entry node. All other connections use it; without it, each would open its own."""
 
@@ -168,10 +167,7 @@ class ProbeRunner:
         """Measure the speed of a node once more, a few seconds later; a node that no longer responds keeps its earlier speed."""
         time.sleep(_PAUSE)
         backend = BoundedSsh(node, self._ssh_config, become=self._declared.needs_sudo(node))
-        with suppress(UndeterminedError):
-            ask_node_in_rounds(
-                backend, [("speed", "true", ROUND_LIMIT)], ROUND_LIMIT, partial(self._read_line, node), UnitWatch({}), rounds=1
-            )
+        ask_node(backend, [("speed", "true", ROUND_LIMIT)], ROUND_LIMIT, partial(self._read_line, node))
 
     def run_command(self, node: str, command: Callable[[ProbeContext], str]) -> None:
         """Run a command on a node and ignore its output."""
