@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,16 @@ async def sleep_briefly_in_loop(delay: float, result: Any = None) -> Any:
     if delay > MAX_SLEEP:
         pytest.fail(f"the test slept {delay} s: give the code a clock or an event that the test controls")
     return result
+
+
+@pytest.fixture(autouse=True)
+def restore_environment() -> Iterator[None]:
+    """Restore the environment variables: tests call programs of nodes in this process, which set PATH and USER."""
+    before = dict(os.environ)
+    yield
+    if os.environ != before:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 @pytest.hookimpl(tryfirst=True)

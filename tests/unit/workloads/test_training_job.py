@@ -24,7 +24,7 @@ if [ "$1" = true ]; then
     [ ! -e "$HOME/lost" ]; exit $?
 fi
 echo "$options $*" > "$HOME/srun"
-[ ! -e "$HOME/time-is-up" ] || { kill -USR1 "$PPID"; exec sleep 600; }
+[ ! -e "$HOME/time-is-up" ] || { kill -USR1 "$PPID"; exec /bin/sleep 600; }
 SLURM_PROCID=0 "$@"; first=$?
 [ ! -e "$HOME/lost" ] || exec /bin/sleep 600
 SLURM_PROCID=1 "$@" && exit "$first"
