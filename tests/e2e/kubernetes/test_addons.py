@@ -157,9 +157,12 @@ def test_addon_with_claimed_device_is_not_removed(lab: Project) -> None:
     environment = kubectl(lab, "-n research exec claims -- /usr/local/bin/probe read /proc/self/environ")
     held = "-n research get resourceclaims -o jsonpath={.items[0].status.allocation.devices.results[0].device}"
     assert f"={kubectl(lab, held)}\0" in environment
+    api_server = "-n kube-system get pod kube-apiserver-login0 -o jsonpath={.status.containerStatuses[0].containerID}"
+    before = kubectl(lab, api_server)
     lab.edit(lambda cluster: cluster["scheduler"].update(addons=["kueue", "jobset", "leaderworkerset", "metrics-server"]))
     said = lab.pulumi("up", timeout=3000)
     assert not said.ok and "Pod research/claims" in said.output, said.output
+    assert kubectl(lab, api_server) == before  # it serves an API version for the driver
     kubectl(lab, "-n research delete pod claims --wait=true")
     lab.edit(lambda cluster: cluster["scheduler"].update(addons=ADDONS))
 

@@ -205,8 +205,14 @@ class TestTakenAway:
     def test_unfinished_work_is_named_before_anything_happens(self, run: Any, there: Cluster, folder: Path) -> None:
         self.workload(there, "a", over=True)
         self.workload(there, "b", over=False)
-        told = run(addons, asked("present", folder))
-        assert told["failed"] and "unfinished work: Job research/job-b - wait" in told["msg"] and there.deleted == []
+        for state in ("removable", "present"):
+            told = run(addons, asked(state, folder))
+            assert told["failed"] and "unfinished work: Job research/job-b - wait" in told["msg"] and there.deleted == []
+
+    def test_question_whether_addons_can_be_removed_changes_nothing(self, run: Any, there: Cluster, folder: Path) -> None:
+        self.workload(there, "a", over=True)
+        told = run(addons, asked("removable", folder, KUEUE))
+        assert not told["failed"] and not told["changed"] and there.applied == there.deleted == []
 
     def test_a_group_of_pods_serves_until_it_is_deleted(self, run: Any, cluster: Cluster, folder: Path) -> None:
         cluster.put("Deployment", "manager", labels={"rackwright.addon/name": "leaderworkerset"})

@@ -21,10 +21,11 @@ short_description: Manage add-ons of a Kubernetes cluster
 description:
   - C(state=present) applies the objects of each add-on, in order, and waits until its Deployment or DaemonSet and its aggregated API are
     available. It fails before any change if an add-on that is no longer declared has unfinished work.
+  - C(state=removable) changes nothing. It fails if an add-on that is no longer declared has unfinished work.
   - C(state=absent) deletes all objects of add-ons that are not declared, and objects of declared add-ons that are no longer in their
     manifests. A custom resource definition is deleted if it has no objects; otherwise it is kept and returned as C(kept).
 options:
-  state: {choices: [present, absent], required: true, description: Desired state.}
+  state: {choices: [removable, present, absent], required: true, description: Desired state.}
   addons: {type: list, elements: dict, required: true, description: "Add-ons with C(name) and C(namespace), in order."}
   folder: {type: path, default: /opt/rackwright/kubernetes/addons, description: Parent of the add-ons' folders with C(manifests.yaml).}
   kubeconfig: {type: path, default: /etc/kubernetes/admin.conf, description: Kubeconfig of the administrator.}
@@ -121,14 +122,14 @@ def run(module: AnsibleModule, applying: Applying) -> dict[str, Any]:
     params = module.params
     names = [one["name"] for one in params["addons"]]
     removal = Removal(applying, params["timeout"])
-    if params["state"] == "present":
+    if params["state"] != "absent":
         waiting = [line for name in removal.undeclared_addons(names) for line in unfinished(applying, name)]
         if waiting:
             raise ObjectsError(
                 f"removed from scheduler.addons with unfinished work: {', '.join(waiting)}"
                 " - wait for that work or delete it, then apply again"
             )
-        for addon in params["addons"]:
+        for addon in params["addons"] if params["state"] == "present" else []:
             install(applying, addon, params["folder"], params["timeout"])
         return {}
     objects = [one for name in names for one in described(params["folder"], name)]
@@ -140,7 +141,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["present", "absent"], "required": True},
+            "state": {"type": "str", "choices": ["removable", "present", "absent"], "required": True},
             "addons": {"type": "list", "elements": "dict", "required": True},
             "folder": {"type": "path", "default": "/opt/rackwright/kubernetes/addons"},
             "kubeconfig": {"type": "path", "default": "/etc/kubernetes/admin.conf"},
