@@ -55,6 +55,7 @@ class Server:
         self.patches: list[dict[str, Any]] = []
         self.deleted: list[str] = []
         self.errors: list[DynamicApiError] = []
+        self.read_errors: list[DynamicApiError] = []
         self.registers_at = 0
         self.looks = 0
         self.resources = SimpleNamespace(get=self.kind)
@@ -88,6 +89,8 @@ class Resource:
         self.server, self.kind = server, kind
 
     def get(self, name: str = "", namespace: str | None = None, label_selector: str = "") -> Answer:
+        if self.server.read_errors:
+            raise self.server.read_errors.pop(0)
         if label_selector:
             label, value = label_selector.split("=")
             found = [one for where, one in self.server.live.items() if where[0] == self.kind]
@@ -134,6 +137,19 @@ class TestApplied:
         assert told["applied"] == ["ConfigMap research/a"] and told["changed"]
         (asked,) = server.patches
         assert asked["content_type"] == "application/apply-patch+yaml" and asked["field_manager"] == "rackwright" and asked["force"]
+
+    @pytest.mark.parametrize(("status", "refused"), [(429, False), (500, False), (503, False), (403, True)])
+    def test_server_that_has_just_started_is_asked_again(self, run: Any, server: Server, status: int, refused: bool) -> None:
+        server.read_errors = [DynamicApiError(status, "storage is (re)initializing")] * 3
+        server.errors = [DynamicApiError(status, "storage is (re)initializing")]
+        told = run(objects, {"objects": [wanted("a")], "prune": [{"apiVersion": "v1", "kind": "ConfigMap"}]})
+        assert told["failed"] is refused and told.get("changed", False) is not refused
+        assert server.read_errors == [] or refused
+
+    def test_server_that_stays_overloaded_is_named(self, run: Any, server: Server) -> None:
+        server.read_errors = [DynamicApiError(429, "Too Many Requests")] * 1000
+        told = run(objects, {"objects": [wanted("a")], "timeout": 30})
+        assert told["failed"] and "did not become ready in 30 s: 429 Too Many Requests" in told["msg"]
 
     def test_what_is_so_already_is_no_change(self, run: Any, server: Server) -> None:
         run(objects, {"objects": [wanted("a", data={"x": "1"})]})

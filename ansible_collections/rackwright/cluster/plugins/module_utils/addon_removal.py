@@ -79,7 +79,7 @@ def _items(applying: Applying, kind: dict[str, str], label: str = "") -> list[di
     resource = applying.known(kind)
     if resource is None:
         return []
-    listed = resource.get(label_selector=label) if label else resource.get()
+    listed = applying.ask(lambda: resource.get(label_selector=label) if label else resource.get())
     return [{**kind, **one} for one in listed.to_dict()["items"]]
 
 
@@ -132,7 +132,8 @@ class Removal:
         self.removed.append(told(one))
         if not self.applying.check:
             metadata = one["metadata"]
-            self.applying.known(kind).delete(name=metadata["name"], namespace=metadata.get("namespace"))
+            resource = self.applying.known(kind)
+            self.applying.ask(lambda: resource.delete(name=metadata["name"], namespace=metadata.get("namespace")))
 
     def _empty(self, kind: dict[str, str]) -> None:
         for one in _items(self.applying, kind):
@@ -164,9 +165,8 @@ class Removal:
     def _detach(self, one: dict[str, Any]) -> None:
         """Detach a definition that is kept: remove the conversion webhook of the deleted service, and the add-on's label."""
         body = {"metadata": {"labels": {LABEL: None}}, "spec": {"conversion": {"strategy": "None", "webhook": None}}}
-        self.applying.client.patch(
-            self.applying.known(DEFINITION), body=body, name=one["metadata"]["name"], content_type="application/merge-patch+json"
-        )
+        resource, name = self.applying.known(DEFINITION), one["metadata"]["name"]
+        self.applying.ask(lambda: self.applying.client.patch(resource, body=body, name=name, content_type="application/merge-patch+json"))
 
 
 def _kind_of(definition: dict[str, Any]) -> dict[str, str]:

@@ -6,11 +6,15 @@ Needs python3-kubernetes on the controller where it runs.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ansible_collections.rackwright.cluster.plugins.module_utils.probe import ticks
 
 MANAGER = "rackwright"
+TOO_MANY_REQUESTS = 429
+"""HTTP status of an API server that is overloaded, or that has just started and still reads its objects."""
 OURS = "app.kubernetes.io/managed-by=rackwright"
 
 
@@ -30,6 +34,16 @@ def bare(found: dict[str, Any]) -> dict[str, Any]:
         key: value for key, value in found.get("metadata", {}).items() if key not in ("managedFields", "resourceVersion", "generation")
     }
     return {**{key: value for key, value in found.items() if key != "status"}, "metadata": metadata}
+
+
+def is_temporary(error: Any) -> bool:
+    """Return whether the same request can succeed later."""
+    return bool(error.status >= 500 or error.status == TOO_MANY_REQUESTS)
+
+
+def refusal(error: Any) -> str:
+    """Return status, reason and message of an error of the API server."""
+    return f"{error.status} {error.reason}: {error.summary()}"
 
 
 class Applying:
@@ -71,13 +85,30 @@ class Applying:
         if resource is None:
             return
         named = {(one["metadata"].get("namespace"), one["metadata"]["name"]) for one in wanted if one["kind"] == kind["kind"]}
-        for found in resource.get(label_selector=OURS).to_dict()["items"]:
+        for found in self.ask(lambda: resource.get(label_selector=OURS)).to_dict()["items"]:
             metadata = found["metadata"]
             if (metadata.get("namespace"), metadata["name"]) in named or metadata.get("deletionTimestamp"):
                 continue
             self.pruned.append(told({"kind": kind["kind"], **found}))
             if not self.check:
-                resource.delete(name=metadata["name"], namespace=metadata.get("namespace"))
+                self.ask(partial(resource.delete, name=metadata["name"], namespace=metadata.get("namespace")))
+
+    def ask(self, request: Callable[[], Any]) -> Any:
+        """Return the answer to a request, which is repeated while the server, or a webhook that it calls, is not ready.
+
+        Raise ObjectsError after the timeout.
+        """
+        from kubernetes.dynamic.exceptions import DynamicApiError
+
+        refused = ""
+        for _ in ticks(time.monotonic() + self.timeout):
+            try:
+                return request()
+            except DynamicApiError as error:
+                if not is_temporary(error):
+                    raise
+                refused = refusal(error)
+        raise ObjectsError(f"the API server did not become ready in {self.timeout} s: {refused}")
 
     def found(self, wanted: dict[str, Any]) -> dict[str, Any] | None:
         """Return an object of the cluster; None if it does not exist."""
@@ -114,7 +145,7 @@ class Applying:
         from kubernetes.dynamic.exceptions import NotFoundError
 
         try:
-            found: dict[str, Any] = kind.get(name=name, namespace=namespace).to_dict()
+            found: dict[str, Any] = self.ask(lambda: kind.get(name=name, namespace=namespace)).to_dict()
         except NotFoundError:
             return None
         return found
@@ -137,8 +168,8 @@ class Applying:
                     query_params=[("fieldManager", MANAGER), ("force", "true"), *([("dryRun", "All")] if dry else [])],
                 )
             except DynamicApiError as error:
-                refused = f"{error.status} {error.reason}: {error.summary()}"
-                if error.status < 500:
+                refused = refusal(error)
+                if not is_temporary(error):
                     break
                 continue
             found: dict[str, Any] = done.to_dict()

@@ -21,7 +21,7 @@ options:
   objects: {type: list, elements: dict, required: true, description: Objects to apply.}
   prune: {type: list, elements: dict, default: [], description: C(apiVersion) and C(kind) of objects to delete if not declared.}
   kubeconfig: {type: path, default: /etc/kubernetes/admin.conf, description: Kubeconfig of the administrator.}
-  timeout: {type: int, default: 30, description: "Timeout for the API to accept an object, in seconds."}
+  timeout: {type: int, default: 120, description: "Timeout for the API to accept an object, in seconds."}
 notes:
   - C(kubernetes.core.k8s) does not delete objects that are no longer declared, and needs a Python client on the node.
 """
@@ -53,7 +53,7 @@ def main() -> None:
             "objects": {"type": "list", "elements": "dict", "required": True},
             "prune": {"type": "list", "elements": "dict", "default": []},
             "kubeconfig": {"type": "path", "default": "/etc/kubernetes/admin.conf"},
-            "timeout": {"type": "int", "default": 30},
+            "timeout": {"type": "int", "default": 120},
         },
         supports_check_mode=True,
     )
