@@ -56,6 +56,7 @@ class Server:
         self.deleted: list[str] = []
         self.errors: list[DynamicApiError] = []
         self.read_errors: list[DynamicApiError] = []
+        self.delete_errors: list[DynamicApiError] = []
         self.registers_at = 0
         self.looks = 0
         self.resources = SimpleNamespace(get=self.kind)
@@ -103,8 +104,12 @@ class Resource:
         return Answer(self.server.live[key(self.kind, name, namespace)])
 
     def delete(self, name: str, namespace: str | None) -> None:
+        if key(self.kind, name, namespace) not in self.server.live:
+            raise NotFoundError(name)
         self.server.deleted.append(name)
         del self.server.live[key(self.kind, name, namespace)]
+        if self.server.delete_errors:
+            raise self.server.delete_errors.pop(0)
 
 
 @pytest.fixture
@@ -146,10 +151,16 @@ class TestApplied:
         assert told["failed"] is refused and told.get("changed", False) is not refused
         assert server.read_errors == [] or refused
 
+    def test_deletion_whose_answer_was_lost_is_complete(self, run: Any, server: Server) -> None:
+        server.put("ConfigMap", "old", "research")
+        server.delete_errors = [DynamicApiError(504, "Gateway Timeout")]
+        told = run(objects, {"objects": [], "prune": [{"apiVersion": "v1", "kind": "ConfigMap"}]})
+        assert not told["failed"] and told["pruned"] == ["ConfigMap research/old"] and server.deleted == ["old"]
+
     def test_server_that_stays_overloaded_is_named(self, run: Any, server: Server) -> None:
         server.read_errors = [DynamicApiError(429, "Too Many Requests")] * 1000
         told = run(objects, {"objects": [wanted("a")], "timeout": 30})
-        assert told["failed"] and "did not become ready in 30 s: 429 Too Many Requests" in told["msg"]
+        assert told["failed"] and "ConfigMap a: after 30 s the API server still answers 429 Too Many" in told["msg"]
 
     def test_what_is_so_already_is_no_change(self, run: Any, server: Server) -> None:
         run(objects, {"objects": [wanted("a", data={"x": "1"})]})

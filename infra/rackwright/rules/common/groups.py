@@ -142,7 +142,7 @@ def _memory_path(case: RuleContext, member: DeclaredNode) -> str:
 
 @rule("threads-per-core-lab")
 def threads_per_core_lab(case: RuleContext) -> Iterator[Violation]:
-    """A lab's containers share the CPUs of one machine, whatever it has, and virtual machines have one socket with single threads."""
+    """The containers of a lab share the CPUs of one machine; virtual machines have one socket and one thread on each core."""
     causes = {
         "lab": "the containers of a lab share this machine's CPUs, so that their {} cannot be set",
         "vm": "virtual machines have one socket and one thread on each core, so that their {} cannot be set",

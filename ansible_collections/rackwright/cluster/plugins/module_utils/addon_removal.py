@@ -79,7 +79,7 @@ def _items(applying: Applying, kind: dict[str, str], label: str = "") -> list[di
     resource = applying.known(kind)
     if resource is None:
         return []
-    listed = applying.ask(lambda: resource.get(label_selector=label) if label else resource.get())
+    listed = applying.ask(kind["kind"], lambda: resource.get(label_selector=label) if label else resource.get())
     return [{**kind, **one} for one in listed.to_dict()["items"]]
 
 
@@ -130,10 +130,7 @@ class Removal:
 
     def _delete_object(self, kind: dict[str, str], one: dict[str, Any]) -> None:
         self.removed.append(told(one))
-        if not self.applying.check:
-            metadata = one["metadata"]
-            resource = self.applying.known(kind)
-            self.applying.ask(lambda: resource.delete(name=metadata["name"], namespace=metadata.get("namespace")))
+        self.applying.delete({**kind, **one})
 
     def _empty(self, kind: dict[str, str]) -> None:
         for one in _items(self.applying, kind):
@@ -165,8 +162,8 @@ class Removal:
     def _detach(self, one: dict[str, Any]) -> None:
         """Detach a definition that is kept: remove the conversion webhook of the deleted service, and the add-on's label."""
         body = {"metadata": {"labels": {LABEL: None}}, "spec": {"conversion": {"strategy": "None", "webhook": None}}}
-        resource, name = self.applying.known(DEFINITION), one["metadata"]["name"]
-        self.applying.ask(lambda: self.applying.client.patch(resource, body=body, name=name, content_type="application/merge-patch+json"))
+        client, resource, name = self.applying.client, self.applying.known(DEFINITION), one["metadata"]["name"]
+        self.applying.ask(told(one), lambda: client.patch(resource, body=body, name=name, content_type="application/merge-patch+json"))
 
 
 def _kind_of(definition: dict[str, Any]) -> dict[str, str]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from ansible_collections.rackwright.cluster.plugins.module_utils.probe import ticks
@@ -85,18 +84,29 @@ class Applying:
         if resource is None:
             return
         named = {(one["metadata"].get("namespace"), one["metadata"]["name"]) for one in wanted if one["kind"] == kind["kind"]}
-        for found in self.ask(lambda: resource.get(label_selector=OURS)).to_dict()["items"]:
+        for found in self.ask(kind["kind"], lambda: resource.get(label_selector=OURS)).to_dict()["items"]:
             metadata = found["metadata"]
             if (metadata.get("namespace"), metadata["name"]) in named or metadata.get("deletionTimestamp"):
                 continue
             self.pruned.append(told({"kind": kind["kind"], **found}))
-            if not self.check:
-                self.ask(partial(resource.delete, name=metadata["name"], namespace=metadata.get("namespace")))
+            self.delete({**kind, **found})
 
-    def ask(self, request: Callable[[], Any]) -> Any:
-        """Return the answer to a request, which is repeated while the server, or a webhook that it calls, is not ready.
+    def delete(self, found: dict[str, Any]) -> None:
+        """Delete an object of the cluster, which may be gone already; nothing in check mode."""
+        from kubernetes.dynamic.exceptions import NotFoundError
 
-        Raise ObjectsError after the timeout.
+        resource, metadata = self.known(found), found["metadata"]
+        if self.check:
+            return
+        try:
+            self.ask(told(found), lambda: resource.delete(name=metadata["name"], namespace=metadata.get("namespace")))
+        except NotFoundError:
+            return
+
+    def ask(self, subject: str, request: Callable[[], Any]) -> Any:
+        """Return the answer to a request, which is repeated while the API server, or a webhook that it calls, is not ready.
+
+        Raise ObjectsError with the subject after the timeout.
         """
         from kubernetes.dynamic.exceptions import DynamicApiError
 
@@ -108,7 +118,8 @@ class Applying:
                 if not is_temporary(error):
                     raise
                 refused = refusal(error)
-        raise ObjectsError(f"the API server did not become ready in {self.timeout} s: {refused}")
+        hint = "check the API server and its webhooks (`kubectl get --raw /readyz?verbose`)"
+        raise ObjectsError(f"{subject}: after {self.timeout} s the API server still answers {refused} - {hint}")
 
     def found(self, wanted: dict[str, Any]) -> dict[str, Any] | None:
         """Return an object of the cluster; None if it does not exist."""
@@ -145,7 +156,7 @@ class Applying:
         from kubernetes.dynamic.exceptions import NotFoundError
 
         try:
-            found: dict[str, Any] = self.ask(lambda: kind.get(name=name, namespace=namespace)).to_dict()
+            found: dict[str, Any] = self.ask(f"{kind.kind} {name}", lambda: kind.get(name=name, namespace=namespace)).to_dict()
         except NotFoundError:
             return None
         return found
@@ -154,24 +165,22 @@ class Applying:
         """Apply the object, or dry-run it; return the result of the server."""
         from kubernetes.dynamic.exceptions import DynamicApiError
 
-        refused = ""
-        for _ in ticks(time.monotonic() + self.timeout):
-            try:
-                done = self.client.patch(
+        metadata = wanted["metadata"]
+        try:
+            done = self.ask(
+                told(wanted),
+                lambda: self.client.patch(
                     kind,
                     body=wanted,
-                    name=wanted["metadata"]["name"],
-                    namespace=wanted["metadata"].get("namespace"),
+                    name=metadata["name"],
+                    namespace=metadata.get("namespace"),
                     content_type="application/apply-patch+yaml",
                     field_manager=MANAGER,
                     force=True,
                     query_params=[("fieldManager", MANAGER), ("force", "true"), *([("dryRun", "All")] if dry else [])],
-                )
-            except DynamicApiError as error:
-                refused = refusal(error)
-                if not is_temporary(error):
-                    break
-                continue
-            found: dict[str, Any] = done.to_dict()
-            return found
-        raise ObjectsError(f"{told(wanted)}: {refused}")
+                ),
+            )
+        except DynamicApiError as error:
+            raise ObjectsError(f"{told(wanted)}: {refusal(error)}") from None
+        found: dict[str, Any] = done.to_dict()
+        return found

@@ -21,7 +21,12 @@ options:
   objects: {type: list, elements: dict, required: true, description: Objects to apply.}
   prune: {type: list, elements: dict, default: [], description: C(apiVersion) and C(kind) of objects to delete if not declared.}
   kubeconfig: {type: path, default: /etc/kubernetes/admin.conf, description: Kubeconfig of the administrator.}
-  timeout: {type: int, default: 120, description: "Timeout for the API to accept an object, in seconds."}
+  timeout:
+    type: int
+    default: 120
+    description: >-
+      Timeout in seconds of a request that the API server, or a webhook that it calls, refuses because it has just started. Chosen, not
+      measured.
 notes:
   - C(kubernetes.core.k8s) does not delete objects that are no longer declared, and needs a Python client on the node.
 """
