@@ -15,6 +15,7 @@ OBJECTS = "objects.yaml"
 """Objects of an addon whose module has none that kustomize reads, beside its go.mod."""
 _LWS = "sigs.k8s.io/lws"
 _DRA = "sigs.k8s.io/dra-example-driver"
+_TRAINING = "github.com/kubeflow/training-operator"
 _LATER = (
     Addon(
         recipe.Module(
@@ -41,6 +42,19 @@ _LATER = (
         ),
         program="/dra-example-kubeletplugin",
         described="deployments/helm/dra-example-driver",
+    ),
+    Addon(
+        recipe.Module(
+            folder="addons/training-operator",
+            title="Kubeflow training operator",
+            main=_TRAINING,
+            programs={"training-operator": f"{_TRAINING}/cmd/training-operator.v1"},
+            tags="grpcnotrace",
+            variables=("k8s.io/client-go/pkg/version.gitVersion={version}",),
+            packages=800,
+        ),
+        program="/manager",
+        described="manifests",
     ),
 )
 ADDONS: dict[str, Addon] = {**addons.ADDONS, **{one.name: one for one in _LATER}}

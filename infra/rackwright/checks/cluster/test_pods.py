@@ -11,7 +11,7 @@ import pytest
 from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.tool_output import MissingAnswer, UnreadableValue, answer_of
-from rackwright.checks.cluster.probes.pods import PODS, REMAINING_PODS, Pods, parse_devices, pod_output
+from rackwright.checks.cluster.probes.pods import PODS, REMAINING_PODS, Pods, parse_devices, pod_output, rank_environment
 from rackwright.errors import UndeterminedError
 
 
@@ -173,6 +173,21 @@ def test_leader_worker_set_runs(pods: Pods, expect: Expect) -> None:
     expect({name: pod_output(one).answer for name, one in group["asks"].items()}, {"leader": "group-0", "worker": "group-0-1"})
 
 
+def test_pytorch_job_runs(pods: Pods, expect: Expect) -> None:
+    """A master and a worker must be told each other's address and their ranks, meet by name, and end the job."""
+    job = pods.data.get("training")
+    if not job:
+        raise UndeterminedError("no node accepts pods")
+    if job["refused"]:
+        expect(f"refused: {job['refused']}", "accepted")
+    ranks = job["ranks"]
+    given = {name: one["given"] for name, one in ranks.items() if one["given"] is not None}
+    expect(given, {name: rank_environment(name) for name in given})
+    states = {name: _rank_state(ranks.get(name), one, bool(ranks)) for name, one in job["pods"].items()}
+    expect(states, {"master": "met rank 1", "worker": "met rank 0"})
+    expect(job["ended"] or "goes on", "Succeeded")
+
+
 def test_claimed_device_is_given(node: Record, pods: Pods, expect: Expect) -> None:
     """A container must get the device that the scheduler allocated to its claim, through the driver and the runtime (CDI)."""
     part = pods.part(node.name, "device")
@@ -221,6 +236,13 @@ def _failure_reason(pod: Mapping[str, Any], what: str = "does not run") -> str |
     if not pod["why"] and pod["phase"] in ("Pending", "Running"):
         return MissingAnswer("its pod", f"{pod['phase']} after {pod.get('seconds', 0)} s, no reason reported")
     return f"{what}: {pod['why'] or pod['phase']}"
+
+
+def _rank_state(rank: Mapping[str, Any] | None, pod: Mapping[str, Any], other_ended: bool) -> str | UnreadableValue:
+    """Return which rank a container of the PyTorchJob met, or why it met none."""
+    if rank:
+        return f"met rank {', '.join(rank['met'])}" if rank["met"] else f"met no rank: {rank['said']}"
+    return "waits for the other" if other_ended and pod["phase"] == "Running" else _failure_reason(pod)
 
 
 def _missed(calls: Mapping[str, Any]) -> str | UnreadableValue:

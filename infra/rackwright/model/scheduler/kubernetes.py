@@ -42,11 +42,12 @@ class Source(StrEnum):
 
 
 class Addon(StrEnum):
-    """Add-ons for users' jobs in the order of their installation: sets of jobs, training jobs, groups of pods, simulated devices that
-    pods claim, queues, resource usage."""
+    """Add-ons for users' jobs in the order of their installation: sets of jobs, training jobs (Trainer 2, training operator 1), groups of
+    pods, simulated devices that pods claim, queues, resource usage."""
 
     JOBSET = "jobset"
     TRAINER = "trainer"
+    TRAINING_OPERATOR = "training-operator"
     LEADERWORKERSET = "leaderworkerset"
     DRA_EXAMPLE_DRIVER = "dra-example-driver"
     KUEUE = "kueue"

@@ -230,6 +230,11 @@ TRIED: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
             }
         },
     ),
+    "training-operator": (
+        "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs",
+        {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob"},
+        {"pytorchReplicaSpecs": {"Master": {"replicas": 1, "template": {"spec": {"containers": [{"name": "other", "image": "none"}]}}}}},
+    ),
     "leaderworkerset": (
         "/apis/leaderworkerset.x-k8s.io/v1/namespaces/default/leaderworkersets",
         {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet"},

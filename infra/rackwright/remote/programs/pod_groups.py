@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rackwright.remote.programs import pod_checks as checks
 from rackwright.remote.programs import pod_manifests as manifests
+from rackwright.remote.programs import pod_owners
 from rackwright.remote.programs.kubernetes_client import ApiRefusedError
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ WORKER = NAME + "-0-1"
 """Names that LeaderWorkerSet gives to the pods of the first group (its docs, Concepts)."""
 LEADER_ADDRESS = "LWS_LEADER_ADDRESS"
 """Variable that its webhook adds to each container (api/leaderworkerset/v1/leaderworkerset_types.go)."""
+_OWNERS = ("LeaderWorkerSet", "StatefulSet")
 
 
 def path(namespace: str) -> str:
@@ -59,8 +61,8 @@ def group(run: Run, nodes: Sequence[Object]) -> Object:
         run.api.post(path(run.namespace), manifest(run.request, [nodes[0], nodes[-1]]))
     except ApiRefusedError as refused:
         return {"refused": str(refused), "pods": {}, "asks": {}}
-    run.until(lambda pods: checks.address(pods, LEADER) and checks.address(pods, WORKER), checks.POD_START_TIMEOUT)
-    found = {"leader": _seen(run, LEADER), "worker": _seen(run, WORKER)}
+    failure = pod_owners.await_pods(run, _are_running, _OWNERS, checks.POD_START_TIMEOUT)
+    found = {"leader": _seen(run, LEADER, failure), "worker": _seen(run, WORKER, failure)}
     asks: Object = {}
     if all(one["phase"] == "Running" for one in found.values()):
         known = time.monotonic() + run.left(checks.KNOWN)
@@ -71,16 +73,14 @@ def group(run: Run, nodes: Sequence[Object]) -> Object:
     return {"refused": "", "pods": found, "asks": asks}
 
 
-def _seen(run: Run, name: str) -> Object:
+def _are_running(pods: dict[str, Object]) -> bool:
+    return bool(checks.address(pods, LEADER) and checks.address(pods, WORKER))
+
+
+def _seen(run: Run, name: str, failure: str) -> Object:
     """Return a summary of a pod; of one that does not exist, why it could not be created."""
     pod = run.pods.get(name)
-    return checks.seen(pod) if pod else dict(checks.seen(None), why="it was not created" + _warning(run))
-
-
-def _warning(run: Run) -> str:
-    """Return the last warning about the StatefulSets of the run, which create the pods."""
-    events = run.api.get(run.path + "/events?fieldSelector=type%3DWarning,involvedObject.kind%3DStatefulSet")["items"]
-    return ": " + str(events[-1].get("message"))[:300] if events else ""
+    return checks.seen(pod) if pod else pod_owners.not_created(run, _OWNERS, failure)
 
 
 def leader_address(pod: Object | None) -> str:

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rackwright.remote.programs import dns, pod_claims, pod_groups, pod_policies
+from rackwright.remote.programs import dns, pod_claims, pod_groups, pod_jobs, pod_policies
 from rackwright.remote.programs import pod_checks as checks
 from rackwright.remote.programs import pod_manifests as manifests
 from rackwright.remote.programs.kubernetes_client import Api, ApiRefusedError
@@ -191,11 +191,13 @@ def smoke(run: Run) -> Object:
         kept = request["policies"] and nodes
         guarded = pool.submit(pod_policies.policies, run, nodes[0], nodes[-1], request["policies"], account) if kept else None
         grouped = pool.submit(pod_groups.group, run, nodes) if request["groups"] and nodes else None
+        trained = pool.submit(pod_jobs.training, run, nodes) if request["training"] and nodes else None
         result["nodes"] = {name: {part: one.result() for part, one in parts.items()} for name, parts in begun.items()}
         result["outside"] = outside.result()
         result["ports"] = {name: one.result() for name, one in ports.items()}
         result["policies"] = guarded.result() if guarded else None
         result["group"] = grouped.result() if grouped else None
+        result["training"] = trained.result() if trained else None
         result["namespaces"] = {name: one.result() for name, one in copies.items()}
     result["busy"] = sorted(set(held) | set(taken(api, run.namespace)))
     return result
@@ -238,6 +240,7 @@ def take_back(run: Run) -> Object:
     run.deadline = time.monotonic() + 12 * manifests.SLOWNESS
     attempts: list[Callable[[], Any]] = [
         lambda: api.delete(pod_groups.path(run.namespace) + "/" + pod_groups.NAME) if run.request["groups"] else None,
+        lambda: api.delete(pod_jobs.path(run.namespace) + "/" + pod_jobs.NAME) if run.request["training"] else None,
         lambda: api.delete(run.path + "/pods", grace=1),
         lambda: [api.delete("/api/v1/namespaces/" + one["metadata"]["name"]) for one in api.get("/api/v1/namespaces" + query)["items"]],
         lambda: run.until(lambda pods: not pods, 10),

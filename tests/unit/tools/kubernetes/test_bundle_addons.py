@@ -155,6 +155,6 @@ def test_later_addons_leave_the_parts_of_the_others_as_they_are(played: Played) 
 
 def test_one_that_nobody_knows_is_refused_with_the_names_of_the_others(played: Played) -> None:
     with pytest.raises(
-        Failure, match=r"no addon `volcano`; one of kueue, trainer, jobset, metrics-server, leaderworkerset, dra-example-driver"
+        Failure, match=r"no addon `volcano`; one of kueue, trainer, jobset, metrics-server, leaderworkerset, dra-example-driver, training-operator"
     ):
         played.provide("volcano")

@@ -39,6 +39,7 @@ WORK = {
     "kueue": ({"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Workload"}, ("Finished",)),
     "jobset": ({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}, ("Completed", "Failed")),
     "trainer": ({"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob"}, ("Complete", "Failed")),
+    "training-operator": ({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob"}, ("Succeeded", "Failed")),
     # Such a set serves until it is deleted; without its controller, a lost pod of it is not replaced.
     "leaderworkerset": ({"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet"}, ()),
 }

@@ -11,10 +11,20 @@ from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
 from rackwright.checks.cluster.probes.kubernetes import OF_API, QUEUED, parse_objects, path_of, query
 from rackwright.remote.programs.quantities import quantity
 
-HOOKED = ("jobset", "trainer", "leaderworkerset", "kueue")
+HOOKED = ("jobset", "trainer", "training-operator", "leaderworkerset", "kueue")
 """Addons with admission webhooks."""
 
-_DENIED = 'admission webhook "validator.trainingruntime.trainer.kubeflow.org" denied the request'
+_DENIED = {
+    "trainer": (
+        'admission webhook "validator.trainingruntime.trainer.kubeflow.org" denied the request',
+        "accepts a runtime without its container",
+    ),
+    "training-operator": (
+        'admission webhook "validator.pytorchjob.training-operator.kubeflow.org" denied the request',
+        "accepts a job without the container pytorch",
+    ),
+}
+"""Webhooks that validate only: how they deny their trial, and what it means that they do not."""
 
 
 def workload(addon: dict[str, Any]) -> str:
@@ -82,9 +92,9 @@ def parse_hooks(text: str) -> dict[str, str]:
 
 
 def _added(name: str, one: dict[str, Any]) -> str:
-    if name == "trainer":  # Its webhooks validate only: the trial is one that they must deny.
-        refused = str(one.get("refused", ""))
-        return "answers" if _DENIED in refused else refused or "accepts a runtime without its container"
+    if name in _DENIED:
+        refused, (denied, accepts) = str(one.get("refused", "")), _DENIED[name]
+        return "answers" if denied in refused else refused or accepts
     if "refused" in one:
         return str(one["refused"])
     if name == "kueue":

@@ -12,7 +12,8 @@ from rackwright.checks.cluster.harness.probe import NodeBusyError, Probe, ProbeC
 from rackwright.checks.cluster.harness.tool_output import UnreadableValue, answer_of
 from rackwright.checks.cluster.probes.smoke import gpus_to_ask
 from rackwright.errors import UndeterminedError
-from rackwright.remote.command import python_command
+from rackwright.remote.command import python_command, source
+from rackwright.remote.programs import pod_jobs
 
 _SECONDS: Final = 100
 """Seconds after which the run begins to delete its objects."""
@@ -97,6 +98,23 @@ def pod_output(data: Mapping[str, Any]) -> PodOutput:
     return PodOutput(data["rc"], data["out"], data["said"])
 
 
+def rank_environment(replica: str) -> dict[str, str]:
+    """Return the variables that the training operator must give a container of the run's PyTorchJob.
+
+    Sources: pkg/controller.v1/pytorch (envvar.go, master.go); port: PyTorchJobDefaultPort.
+    """
+    rank = "0" if replica == "master" else "1"
+    address = {"ADDR": pod_jobs.PODS["master"], "PORT": "23456"}
+    return {
+        **{f"{prefix}MASTER_{key}": value for prefix in ("", "PET_") for key, value in address.items()},
+        "WORLD_SIZE": "2",
+        "RANK": rank,
+        "PET_NNODES": "2",
+        "PET_NODE_RANK": rank,
+        "PET_NPROC_PER_NODE": "1",
+    }
+
+
 def parse_devices(text: str) -> Devices:
     """Return the GPUs from the output of `probe devices`.
 
@@ -137,10 +155,17 @@ def _request(context: ProbeContext) -> dict[str, Any]:
         "policies": _policies(scheduler),
         "groups": "leaderworkerset" in {one["name"] for one in scheduler.get("addons") or ()},
         "claims": "dra-example-driver" in {one["name"] for one in scheduler.get("addons") or ()},
+        "training": _training(scheduler),
         "storage": mount,
         "outside": _outside(context) if context.declared.cluster["network"].get("gateway") else [],
         "seconds": _SECONDS,
     }
+
+
+def _training(scheduler: Mapping[str, Any]) -> dict[str, str] | None:
+    """Return image and program of the PyTorchJob; None without the add-on that runs it."""
+    listed = {one["name"] for one in scheduler.get("addons") or ()}
+    return {"image": scheduler["jobs"], "program": source("job_rendezvous")} if "training-operator" in listed else None
 
 
 def _outside(context: ProbeContext) -> list[str]:
