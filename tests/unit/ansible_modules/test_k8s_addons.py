@@ -221,6 +221,14 @@ class TestTakenAway:
         told = run(addons, asked("present", folder))
         assert told["failed"] and "unfinished work: LeaderWorkerSet research/vllm" in told["msg"] and cluster.deleted == []
 
+    @pytest.mark.parametrize(("condition", "refused"), [("Running", True), ("Succeeded", False), ("Failed", False)])
+    def test_a_training_job_is_work_until_it_ends(self, run: Any, cluster: Cluster, folder: Path, condition: str, refused: bool) -> None:
+        cluster.put("Deployment", "manager", labels={"rackwright.addon/name": "training-operator"})
+        status = {"conditions": [{"type": "Created", "status": "True"}, {"type": condition, "status": "True"}]}
+        cluster.put("PyTorchJob", "train", labels={}, metadata={"namespace": "research"}, status=status)
+        told = run(addons, asked("present", folder))
+        assert told["failed"] is refused and ("unfinished work: PyTorchJob research/train" in told.get("msg", "")) is refused
+
     @pytest.mark.parametrize(("driver", "refused"), [("gpu.example.com", True), ("gpu.nvidia.com", False)])
     def test_a_claim_of_its_devices_is_work(self, run: Any, cluster: Cluster, folder: Path, driver: str, refused: bool) -> None:
         cluster.put("DaemonSet", "plugin", labels={"rackwright.addon/name": "dra-example-driver"})

@@ -113,6 +113,26 @@ def test_trainer_must_deny_runtime_without_container(status, text, found):
     assert parse_hooks(json.dumps(kubernetes_api.hooks(api, ["trainer"]))) == {"trainer": found}
 
 
+_DENIED_JOB = (
+    '{"kind": "Status", "message": "admission webhook \\"validator.pytorchjob.training-operator.kubeflow.org\\" denied the request: '
+    'spec.pytorchReplicaSpecs[Master].template.spec.containers: Required value"}'
+)
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "found"),
+    [
+        (403, _DENIED_JOB, "answers"),
+        (201, '{"kind": "PyTorchJob", "metadata": {}}', "accepts a job without the container pytorch"),
+        (404, "404 page not found\n", "status 404: 404 page not found"),
+    ],
+    ids=["denies", "no-webhook", "no-kind"],
+)
+def test_training_operator_must_deny_job_without_its_container(status, text, found):
+    api = SimpleNamespace(ask=lambda path, body: (status, text))
+    assert parse_hooks(json.dumps(kubernetes_api.hooks(api, ["training-operator"]))) == {"training-operator": found}
+
+
 _SET = {"kind": "LeaderWorkerSet", "metadata": {"name": "rackwright-trial"}}
 _NO_ANSWER = '{"kind": "Status", "message": "failed calling webhook \\"mleaderworkerset.kb.io\\""}'
 

@@ -16,7 +16,15 @@ from support.rows import each_row
 from rackwright.checks.cluster import test_pods as checks
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
 from rackwright.checks.cluster.harness.probe import NodeBusyError
-from rackwright.checks.cluster.probes.pods import PODS, REMAINING_PODS, Pods, parse_devices, parse_pods, parse_remaining_pods
+from rackwright.checks.cluster.probes.pods import (
+    PODS,
+    REMAINING_PODS,
+    Pods,
+    parse_devices,
+    parse_pods,
+    parse_remaining_pods,
+    rank_environment,
+)
 from rackwright.errors import UndeterminedError
 
 CAPTURED = Path(__file__).parents[1] / "captured" / "pods"
@@ -34,7 +42,17 @@ GROUP = {
 """A LeaderWorkerSet that runs, written by hand: the captured lab has no such add-on."""
 DEVICE = {"pod": RUNNING, "held": ["gpu-3"], "given": ["gpu-3"], "environment": {"rc": 0, "out": "", "said": ""}}
 """A claim of a simulated device, written by hand: the captured lab has no such add-on."""
-GOOD = {**parse_pods((CAPTURED / "good.txt").read_text(encoding="utf-8")).data, "policies": HELD, "group": GROUP}
+TRAINING = {
+    "refused": "",
+    "pods": {"master": dict(RUNNING, phase="Succeeded"), "worker": dict(RUNNING, phase="Succeeded", node="worker1")},
+    "ranks": {
+        "master": {"given": rank_environment("master"), "met": ["1"], "said": ""},
+        "worker": {"given": rank_environment("worker"), "met": ["0"], "said": ""},
+    },
+    "ended": "Succeeded",
+}
+"""A PyTorchJob that ran, written by hand: the captured lab has no such add-on."""
+GOOD = {**parse_pods((CAPTURED / "good.txt").read_text(encoding="utf-8")).data, "policies": HELD, "group": GROUP, "training": TRAINING}
 for part in GOOD["nodes"].values():
     part["device"] = DEVICE
 WORKERS = ("worker0", "worker1")
@@ -92,6 +110,7 @@ WRONG = {
     "policies_hold": bad("policies", **{"in": ANSWERED}),
     "claimed_device_is_given": bad(*FIRST, "device", given=[]),
     "leader_worker_set_runs": bad("group", "asks", leader=dict(REFUSED, said="lookup group-0.group.x: no such host")),
+    "pytorch_job_runs": bad("training", "ranks", "worker", met=[], said="training-master-0:23456: Name or service not known"),
     "claim_is_shared": bad(*FIRST, "storage", "read", out="stale\n"),
     "logs_and_exec_work": bad(
         *FIRST, "network", version=dict(REFUSED, rc=None, said="dial tcp 10.0.0.5:10250: connect: connection refused")
@@ -117,6 +136,7 @@ TIMED_OUT = {
     "policies_hold": bad("policies", inside=LATE),
     "claimed_device_is_given": bad(*FIRST, device={"pod": dict(RUNNING, phase="Pending")}),
     "leader_worker_set_runs": bad("group", pods={"leader": RUNNING, "worker": dict(RUNNING, phase="Pending")}, asks={}),
+    "pytorch_job_runs": bad("training", "ranks", "worker", met=[], said="training-master-0:23456: timed out"),
     "claim_is_shared": bad(*FIRST, "storage", "wrote", rc=1, said="write /shared/from-worker0: connection timed out"),
     "logs_and_exec_work": bad(*FIRST, "network", version=dict(LATE, rc=None, said="dial tcp 10.0.0.5:10250: i/o timeout")),
     "run_on_every_node": bad(*FIRST, "plain", phase="Pending", why="", seconds=90),
@@ -173,6 +193,33 @@ def test_group_without_a_pod_or_a_name_fails(group, said):
 
 def test_group_is_unknown_where_no_node_accepts_pods():
     assert isinstance(verdicts({**GOOD, "group": None})["leader_worker_set_runs", "worker0"], UndeterminedError)
+
+
+FAILED = {"given": rank_environment("worker"), "met": [], "said": "training-master-0:23456: Name or service not known"}
+NOT_GIVEN = dict(rank_environment("worker"), RANK="0")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"refused": "the server could not find the requested resource", "pods": {}, "ranks": {}}, "could not find"),
+        ({"pods": {"master": NO_POD, "worker": NO_POD}, "ranks": {}, "ended": ""}, "failed calling webhook"),
+        ({"pods": dict(TRAINING["pods"], master=RUNNING), "ranks": {"worker": FAILED}, "ended": "Failed"}, "waits for the other"),
+        ({"ranks": dict(TRAINING["ranks"], worker=dict(FAILED, given=NOT_GIVEN))}, "RANK"),
+        ({"ranks": dict(TRAINING["ranks"], worker={"given": None, "met": [], "said": "no module json"})}, "no module json"),
+        ({"ended": ""}, "goes on"),
+        ({"ended": "Failed"}, "Failed"),
+    ],
+    ids=["no-kind", "no-pod", "no-name", "wrong-rank", "no-document", "goes-on", "failed"],
+)
+def test_job_whose_ranks_do_not_meet_fails(changes, said):
+    found = verdicts(bad("training", **changes))
+    assert {name for name, _ in found} == {"pytorch_job_runs"}
+    assert isinstance(found["pytorch_job_runs", "worker0"], Mismatch) and said in str(found["pytorch_job_runs", "worker0"])
+
+
+def test_job_is_unknown_where_no_node_accepts_pods():
+    assert isinstance(verdicts(bad(training=None))["pytorch_job_runs", "worker0"], UndeterminedError)
 
 
 @pytest.mark.parametrize(
@@ -292,6 +339,11 @@ class TestRequest:
         assert request(place())[key] is False
         assert request(place(addons=[{"name": "jobset"}]))[key] is False
         assert request(place(addons=[{"name": "jobset"}, {"name": name}]))[key] is True
+
+    def test_job_runs_with_its_addon_only(self):
+        assert request(place(addons=[{"name": "trainer"}]))["training"] is None
+        found = request(place(addons=[{"name": "training-operator"}], jobs="rackwright.local/jobs:1"))["training"]
+        assert found["image"] == "rackwright.local/jobs:1" and "MASTER_ADDR" in found["program"]
 
     def test_storage_must_be_on_all_nodes(self):
         assert request(place())["storage"] == "/mnt/s"

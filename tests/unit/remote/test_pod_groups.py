@@ -29,6 +29,11 @@ def pod(address="10.0.0.1", **env):
 class PlayedApi:
     """An API that creates these pods for a set, and holds these warnings."""
 
+    REPEATED = {
+        "involvedObject": {"kind": "StatefulSet", "name": "group"}, "reason": "FailedCreate", "count": 13,
+        "firstTimestamp": "2026-11-29T10:00:00Z", "lastTimestamp": "2026-11-29T10:00:05Z",
+    }  # fmt: skip
+
     def __init__(self, pods=None, warnings=(), refusal=None):
         self.made, self.deleted, self.commands = [], [], []
         self.pods, self.warnings, self.refusal = pods or {}, warnings, refusal
@@ -45,7 +50,7 @@ class PlayedApi:
 
     def get(self, path):
         assert path.startswith("/api/v1/namespaces/smoke/events?")
-        return {"items": [{"message": one} for one in self.warnings]}
+        return {"items": [dict(self.REPEATED, message=one) for one in self.warnings]}
 
     def delete(self, path):
         self.deleted.append(path)
@@ -94,6 +99,16 @@ def test_pod_that_was_not_created_has_the_warning_of_its_owner(warnings, said):
     assert found["pods"]["leader"] == pod_checks.seen(PODS["group-0"])
 
 
+def test_set_whose_pods_cannot_be_created_is_not_waited_for():
+    played = PlayedApi({}, ["failed calling webhook"])
+    played.REPEATED = dict(played.REPEATED, lastTimestamp="2026-11-29T10:00:20Z")
+    played.run.left, waits = (lambda _: 60), []
+    played.run.until = lambda test, seconds: waits.append(seconds)
+    found = played.group()["pods"]["leader"]["why"]
+    assert found == "it was not created: FailedCreate on StatefulSet group, 13 times in 20 s: failed calling webhook"
+    assert waits == [1, 10], "one wait for the pods, one for their end"
+
+
 def test_container_without_the_variable_is_not_asked():
     played = PlayedApi({**PODS, "group-0-1": pod("10.0.0.2")})
     found = played.group()["asks"]
@@ -112,12 +127,13 @@ def test_name_is_asked_for_until_cluster_dns_knows_it(seconds, rc, asked, monkey
 
 
 @pytest.mark.parametrize("groups", [True, False])
-def test_set_of_a_stopped_run_is_deleted_before_its_pods(groups):
-    """Else its StatefulSets would create the pods again."""
+def test_set_and_job_of_a_stopped_run_are_deleted_before_their_pods(groups):
+    """Else their controllers would create the pods again."""
     deleted = []
     api = SimpleNamespace(delete=lambda path, grace=None: deleted.append(path), get=lambda path: {"items": []})
-    request = {"groups": groups, "token": "1"}
+    request = {"groups": groups, "training": {} if not groups else {"image": "jobs"}, "token": "1"}
     run = SimpleNamespace(api=api, namespace="smoke", path="/api/v1/namespaces/smoke", request=request, folder="", pods={})
     run.until, run.changed = lambda test, _: test(run.pods), threading.Condition()
     assert smoke_pods.take_back(run) == {"pods": [], "said": []}
-    assert deleted[: 1 + groups] == [PATH + "/group"] * groups + ["/api/v1/namespaces/smoke/pods"]
+    owners = [PATH + "/group", "/apis/kubeflow.org/v1/namespaces/smoke/pytorchjobs/training"]
+    assert deleted[: 1 + 2 * groups] == owners * groups + ["/api/v1/namespaces/smoke/pods"]

@@ -240,8 +240,11 @@ def _failure_reason(pod: Mapping[str, Any], what: str = "does not run") -> str |
 
 def _rank_state(rank: Mapping[str, Any] | None, pod: Mapping[str, Any], other_ended: bool) -> str | UnreadableValue:
     """Return which rank a container of the PyTorchJob met, or why it met none."""
+    if rank and not rank["met"]:
+        error = answer_of("its rank", rank["said"])
+        return error if isinstance(error, UnreadableValue) else f"met no rank: {error}"
     if rank:
-        return f"met rank {', '.join(rank['met'])}" if rank["met"] else f"met no rank: {rank['said']}"
+        return f"met rank {', '.join(rank['met'])}"
     return "waits for the other" if other_ended and pod["phase"] == "Running" else _failure_reason(pod)
 
 
