@@ -14,7 +14,7 @@ from rackwright.catalog.kubernetes import own_image
 pytestmark = [pytest.mark.podman, pytest.mark.engine]
 
 STACK = "lab-k8s-addons"
-ADDONS = ["kueue", "jobset", "leaderworkerset", "dra-example-driver", "metrics-server"]
+ADDONS = ["kueue", "jobset", "training-operator", "leaderworkerset", "dra-example-driver", "metrics-server"]
 _QUEUE = "kueue.x-k8s.io/queue-name"
 
 
@@ -37,6 +37,15 @@ def jobset(name: str, seconds: int) -> dict[str, Any]:
     metadata = {"name": name, "namespace": "research", "labels": {_QUEUE: "research"}}
     replicated = [{"name": "workers", "replicas": 1, "template": {"spec": pods(6, seconds, count=2)}}]
     return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": {"replicatedJobs": replicated}}
+
+
+def pytorch_job(name: str) -> dict[str, Any]:
+    """Return a job of one master and one worker of six GPUs each, for the queue of its namespace."""
+    container = {"name": "pytorch", "image": own_image("probe"), "args": ["sleep", "5"], "resources": {"limits": {"nvidia.com/gpu": 6}}}
+    replica = {"replicas": 1, "restartPolicy": "Never", "template": {"spec": {"containers": [container]}}}
+    metadata = {"name": name, "namespace": "research", "labels": {"kueue.x-k8s.io/queue-name": "research"}}
+    spec = {"pytorchReplicaSpecs": {"Master": replica, "Worker": replica}}
+    return {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": metadata, "spec": spec}
 
 
 def group_of_pods(name: str) -> dict[str, Any]:
@@ -92,7 +101,7 @@ def test_up_passes_every_check(lab: Project) -> None:
     assert report["verdict"] == "passed"
     found = {check["id"].partition("[")[0] for check in report["checks"] if check["id"].startswith("addons.")}
     assert found == {"addons.are_available", "addons.webhooks_respond", "addons.queues_match_plan", "addons.metrics_available"}
-    for name, count in (("pods.leader_worker_set_runs", 1), ("pods.claimed_device_is_given", 2)):
+    for name, count in (("pods.pytorch_job_runs", 1), ("pods.leader_worker_set_runs", 1), ("pods.claimed_device_is_given", 2)):
         assert [check["verdict"] for check in report["checks"] if check["id"].startswith(name)] == ["passed"] * count
 
 
@@ -136,6 +145,13 @@ def test_jobset_starts_its_pods_together(lab: Project) -> None:
     assert "condition met" in kubectl(lab, "-n research wait jobset/pair --for=condition=Completed --timeout=280s")
 
 
+def test_pytorch_job_is_queued_and_ends(lab: Project) -> None:
+    create_as(lab, "alice", json.dumps(pytorch_job("torch")))
+    wait_for(lambda: admitted(lab, "research", "torch"), lambda seen: seen == "True")
+    assert "condition met" in kubectl(lab, "-n research wait pytorchjob/torch --for=condition=Succeeded --timeout=280s")
+    kubectl(lab, "-n research delete pytorchjob torch --wait=true")
+
+
 def test_leader_and_worker_reach_each_other(lab: Project) -> None:
     create_as(lab, "alice", json.dumps(group_of_pods("group")))
     try:
@@ -159,7 +175,7 @@ def test_addon_with_claimed_device_is_not_removed(lab: Project) -> None:
     assert f"={kubectl(lab, held)}\0" in environment
     api_server = "-n kube-system get pod kube-apiserver-login0 -o jsonpath={.status.containerStatuses[0].containerID}"
     before = kubectl(lab, api_server)
-    lab.edit(lambda cluster: cluster["scheduler"].update(addons=["kueue", "jobset", "leaderworkerset", "metrics-server"]))
+    lab.edit(lambda cluster: cluster["scheduler"].update(addons=[name for name in ADDONS if name != "dra-example-driver"]))
     said = lab.pulumi("up", timeout=3000)
     assert not said.ok and "Pod research/claims" in said.output, said.output
     assert kubectl(lab, api_server) == before  # it serves an API version for the driver

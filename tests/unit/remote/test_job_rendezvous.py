@@ -26,7 +26,8 @@ def given(rank, port, size=3):
     return {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(size), "RANK": str(rank)}
 
 
-def test_ranks_meet_also_if_a_worker_comes_first(port):
+def test_ranks_meet_also_if_a_worker_comes_first(port, monkeypatch):
+    monkeypatch.setattr(job_rendezvous.time, "sleep", lambda _: None)
     found = {}
     threads = [
         threading.Thread(target=lambda rank=rank: found.update({rank: job_rendezvous.run(given(rank, port), 20)})) for rank in (1, 2, 0)
