@@ -43,7 +43,7 @@ def pytorch_job(name: str) -> dict[str, Any]:
     """Return a job of one master and one worker of six GPUs each, for the queue of its namespace."""
     container = {"name": "pytorch", "image": own_image("probe"), "args": ["sleep", "5"], "resources": {"limits": {"nvidia.com/gpu": 6}}}
     replica = {"replicas": 1, "restartPolicy": "Never", "template": {"spec": {"containers": [container]}}}
-    metadata = {"name": name, "namespace": "research", "labels": {"kueue.x-k8s.io/queue-name": "research"}}
+    metadata = {"name": name, "namespace": "research", "labels": {_QUEUE: "research"}}
     spec = {"pytorchReplicaSpecs": {"Master": replica, "Worker": replica}}
     return {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": metadata, "spec": spec}
 
