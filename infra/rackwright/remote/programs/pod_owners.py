@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 REPEATS = 4
-PERSISTS = 20
+PERSISTS = 15
 """Failed attempts, and seconds between the first and the last of them, from which on a failure to create a pod counts as permanent. Chosen:
 one failure may be transient. Controllers retry after 5 ms, and each time after twice as long (client-go, util/workqueue,
-DefaultTypedControllerRateLimiter): the thirteenth attempt comes 20 s after the first, the next one after 41 s."""
+DefaultTypedControllerRateLimiter): attempts come 5, 10, 20 and 41 s after the first, so that one is 15 s after it by second 30."""
 
 
 def await_pods(run: Run, test: Callable[[dict[str, Object]], Any], kinds: Sequence[str], seconds: float) -> str:
