@@ -17,6 +17,7 @@ def run_text(document: Mapping[str, Any]) -> str:
         f"{verdict['result']}: {verdict['reason']}",
         f"run {document['run']} on stack {document['stack']}, mode {document['mode']}, seed {document['seed']}",
         f"evidence: {'; '.join(document['evidence'])}",
+        _alerts(document["alerts"]),
         *(f"simulated: {text}" for text in sorted({one["simulated"] for one in document["events"] if one["simulated"]})),
         "",
         table(_HEADS, list(_rows(document))),
@@ -24,6 +25,15 @@ def run_text(document: Mapping[str, Any]) -> str:
         table(("score", "value"), list(_figures(score))),
     ]
     return "\n".join(lines)
+
+
+def _alerts(read: Mapping[str, Any]) -> str:
+    """Return whether alerts were read."""
+    if read["server"] is None:
+        return "alerts: not read, the stack has no Alertmanager of its own"
+    if read["problem"]:
+        return f"alerts: {read['answers']} requests answered by {read['server']}; the last one was not: {read['problem']}"
+    return f"alerts: read from {read['server']}"
 
 
 def score_text(stack: str, documents: Iterable[Mapping[str, Any]]) -> str:
@@ -59,7 +69,7 @@ def _figures(score: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     done, late = score["injected"], score["median_detection_s"]
     yield "injected", f"{done} of {score['events']}"
     yield "undone", f"{score['undone']} of {done}"
-    yield "noticed by Slurm, health check or job", f"{score['detected']} of {done}"
+    yield "noticed by Slurm, health check, alert or job", f"{score['detected']} of {done}"
     yield "median time to detection", "unknown" if late is None else f"{late:.1f} s"
     yield "training runs that recovered", f"{score['recovered']} of {score['with_training']}"
     yield "training steps lost", str(score["steps_lost"])

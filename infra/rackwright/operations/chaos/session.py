@@ -17,6 +17,7 @@ from rackwright.inventory.reader import Inventory
 from rackwright.inventory.running_stack import RunningStack
 from rackwright.operations.chaos import lease as leases
 from rackwright.operations.chaos import records
+from rackwright.operations.chaos.alerts import AlertReader
 from rackwright.operations.chaos.event import EventRun, Progress
 from rackwright.operations.chaos.injection import Injector, fill_in_end
 from rackwright.operations.chaos.modes import SPECS, Hold, Mode, candidates, refusal, require_supported
@@ -43,6 +44,7 @@ class ChaosOptions:
     bandwidth: str = "10mbit"
     node: str | None = None
     everybody: bool = False
+    hold_s: int | None = None
 
 
 @dataclass
@@ -55,6 +57,7 @@ class _Session:
     seed: int
     name: str
     injector: Injector
+    alerts: AlertReader
     say: Callable[[str], None]
     on_progress: Progress
     events: list[EventRun] = field(default_factory=list)
@@ -75,10 +78,12 @@ class _Session:
             "mode": self.options.mode,
             "interval_s": self.options.interval_s,
             "duration_s": self.options.duration_s,
+            "hold_s": self.options.hold_s,
             "user": self.site.user,
             "started": datetime.fromtimestamp(self.started, UTC).isoformat(timespec="seconds"),
             "ended": self.ended,
             "evidence": [f"target {declared.target}", *(f"simulated: {name}" for name in sorted(declared.simulated))],
+            "alerts": self.alerts.summary(),
             "events": events,
             "score": report.score(events),
             "verdict": report.verdict_of(events, self.problems),
@@ -102,9 +107,9 @@ def inject_failures(stack: str, options: ChaosOptions, on_progress: Progress, sa
     seed = random.SystemRandom().randrange(2**31) if options.seed is None else options.seed
     scheduled = _schedule(running.inventory, options, seed)
     factor = min(slowness(), _MOST_SLOWNESS)
-    injector = Injector(running, site.user, site.submit_host, options.bandwidth, factor)
+    injector = Injector(running, site.user, site.submit_host, options.bandwidth, factor, options.hold_s)
     name = f"chaos-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{os.urandom(2).hex()}"
-    session = _Session(running, site, options, seed, name, injector, say, on_progress)
+    session = _Session(running, site, options, seed, name, injector, AlertReader(running, factor), say, on_progress)
     with leases.only_command(stack):
         records.close_killed_runs(stack)
         try:
@@ -185,7 +190,7 @@ async def _perform(session: _Session, event: ScheduledEvent, watch: Watch, conse
     id_ = f"{session.name.removeprefix('chaos-').lower()}-{event.number}"
     params = session.injector.params(event)
     record = EventRecord(id_, event.number, session.seed, event.mode.value, event.target, event.at_s, params, spec.simulated)
-    run = EventRun(event, record, session.injector, watch, consent, session.save, session.say, session.on_progress)
+    run = EventRun(event, record, session.injector, watch, session.alerts, consent, session.save, session.say, session.on_progress)
     session.events.append(run)
     await run.perform()
     session.save()
