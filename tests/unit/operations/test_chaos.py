@@ -154,6 +154,23 @@ def test_killed_rank_is_detected_by_job_and_loses_steps(cluster: Cluster) -> Non
     assert found["verdict"]["result"] == "passed" and "passed: " in run_text(found) and "rank_kill" in run_text(found)
 
 
+def test_failures_are_published_while_they_last_and_afterwards(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: list[str] = []
+
+    async def publish(_declared: Any, files: dict[str, str]) -> list[str]:
+        texts.append(files["chaos"])
+        return ["login0: cannot write the metrics of this run"]
+
+    monkeypatch.setattr(session, "publish", publish)
+    said: list[str] = []
+    inject_failures(STACK, ChaosOptions("node_kill", 1, 1, 1), ignore, said.append)
+    assert "rackwright_chaos_failure{" in texts[0] and "rackwright_chaos_failure{" not in texts[-1]
+    assert 'verdict="passed"' in texts[-1] and said.count("login0: cannot write the metrics of this run") == 1
+    texts.clear()
+    undo_all(STACK, said.append)
+    assert len(texts) == 1 and "rackwright_chaos_failure{" not in texts[0], "a killed command leaves its failures published"
+
+
 def test_killed_node_is_started_and_run_recovers(cluster: Cluster) -> None:
     (one,) = run("node_kill", node="worker1")["events"]
     assert cluster.done == [("kill", "worker1"), ("start", "worker1")]

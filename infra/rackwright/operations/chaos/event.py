@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Final
 
@@ -49,6 +49,8 @@ class EventRun:
     alerts: AlertReader
     consent: Consent
     save: Callable[[], None]
+    publish: Callable[[], Coroutine[None, None, None]]
+    """Publishes the metrics of the run's failures."""
     say: Callable[[str], None]
     on_progress: Progress
     lease: Lease | None = None
@@ -68,17 +70,19 @@ class EventRun:
             return
         self.save()
         self.say(f"{self.record.id} {self.event.mode.value}: injected on {self.event.target}")
-        ends, reads = asyncio.create_task(self._undo()), asyncio.create_task(self._read_alerts())
+        beside = [asyncio.create_task(self._read_alerts()), asyncio.create_task(self.publish())]
+        ends = asyncio.create_task(self._undo())
         try:
             await self._check_health()
             await self._follow(ends)
         finally:
-            ends.cancel()
-            reads.cancel()
-            await asyncio.gather(ends, reads, return_exceptions=True)
+            for task in (ends, *beside):
+                task.cancel()
+            await asyncio.gather(ends, *beside, return_exceptions=True)
         await self.alerts.read_into(self.record)
         self.record.verdict, self.record.reason = judge(self.record)
         await self._report()
+        await self.publish()
 
     async def _wait_for_go(self) -> list[str]:
         """Return the objections that are left after the time for waiting; empty means go."""

@@ -24,8 +24,10 @@ from rackwright.operations.chaos.modes import SPECS, Hold, Mode, candidates, ref
 from rackwright.operations.chaos.observation import ChaosSite, Watch, find_site
 from rackwright.operations.chaos.permission import Consent, require_allowed
 from rackwright.operations.chaos.schedule import ScheduledEvent, schedule_events
+from rackwright.operations.monitoring.publication import publish
 from rackwright.report import chaos as report
 from rackwright.report.chaos import EventRecord
+from rackwright.report.metrics import chaos_metrics
 from rackwright.time_limits import slowness
 
 RANDOM = "random"
@@ -64,6 +66,8 @@ class _Session:
     started: float = field(default_factory=time.time)
     ended: float | None = None
     problems: list[str] = field(default_factory=list)
+    unpublished: list[str] = field(default_factory=list)
+    """Reasons for which metrics were not written."""
 
     def document(self) -> dict[str, Any]:
         """Return the document rackwright.chaos/1."""
@@ -92,6 +96,14 @@ class _Session:
     def save(self) -> None:
         """Write the record."""
         records.save(self.running.name, self.document())
+
+    async def publish(self) -> None:
+        """Publish the run's failures as metrics; say why that failed, once for each reason."""
+        text = chaos_metrics(self.running.name, [one.record for one in self.events])
+        for failure in await publish(self.running.inventory, {"chaos": text}):
+            if failure not in self.unpublished:
+                self.unpublished.append(failure)
+                self.say(failure)
 
 
 def inject_failures(stack: str, options: ChaosOptions, on_progress: Progress, say: Callable[[str], None]) -> dict[str, Any]:
@@ -148,6 +160,8 @@ async def _undo_all(injector: Injector, say: Callable[[str], None]) -> list[str]
         found += ids
         for one in ids:
             say(f"{one}: undone on {node}")
+    for failure in await publish(injector.running.inventory, {"chaos": chaos_metrics(stack, [])}):
+        say(failure)
     if lost:
         hint = "a unit undoes its failure by itself; run the command again in a minute"
         raise UndeterminedError("\n".join(["nodes did not answer:", *lost]), path=f"stack {stack}", hint=hint)
@@ -190,7 +204,9 @@ async def _perform(session: _Session, event: ScheduledEvent, watch: Watch, conse
     id_ = f"{session.name.removeprefix('chaos-').lower()}-{event.number}"
     params = session.injector.params(event)
     record = EventRecord(id_, event.number, session.seed, event.mode.value, event.target, event.at_s, params, spec.simulated)
-    run = EventRun(event, record, session.injector, watch, session.alerts, consent, session.save, session.say, session.on_progress)
+    run = EventRun(
+        event, record, session.injector, watch, session.alerts, consent, session.save, session.publish, session.say, session.on_progress
+    )
     session.events.append(run)
     await run.perform()
     session.save()
@@ -207,6 +223,7 @@ async def _close(session: _Session) -> None:
             session.problems.append(f"{run.record.id} is not undone: {error}")
     session.ended = time.time()
     session.save()
+    await session.publish()
 
 
 async def _undo_rest(session: _Session, run: EventRun) -> None:
