@@ -19,8 +19,8 @@ from rackwright.report.metrics import acceptance_metrics, chaos_metrics, verific
 from rackwright.report.verdict import Verdict
 from reference.markdown import cell, head, table
 
-_TEXT: Final = """Commands write these metrics after each run (`chaos`: also at each failure) to a node of the cluster, where the stack declares `monitoring`:
-[monitoring](../monitoring.md#results). A drift scan also writes its own to the file that the stack file names in `drift`:
+_TEXT: Final = """Commands write these metrics after each run, and `chaos` at each failure, to a node of the cluster, where the stack declares
+`monitoring`: [monitoring](../monitoring.md#results). A drift scan also writes its own to the file that the stack file names in `drift`:
 [drift](../drift.md). Every series of a run exists after it, with 0 if nothing was found, so that an alert always has data; measured
 speeds exist where a phase measured them. `stack` is the name of the stack.
 """
@@ -33,6 +33,8 @@ _MEASURED: Final = (
     ("rdma", "latency_of_all_pairs", "rdma-latency/RAIL/NODE", "µs"),
 )
 """Phase, check, name and unit of one measurement for each metric."""
+_JUDGED: Final = (Verdict.PASSED, Verdict.FAILED, Verdict.UNKNOWN)
+"""Verdicts of a failure that was injected."""
 _FREE: Final = frozenset({"stack", "event", "node", "rail", "peer", "plan", "level", "operation", "ranks"})
 """Labels whose values depend on the stack and the run."""
 
@@ -59,12 +61,12 @@ def _expositions() -> Mapping[str, str]:
         "Acceptance test": accepted["acceptance"],
         "Acceptance test, phase nccl": accepted["nccl"],
         "Acceptance test, phase rdma": accepted["rdma"],
-        "Injected failures": chaos_metrics("STACK", [_event(mode) for mode in Mode]),
+        "Injected failures": chaos_metrics("STACK", [_event(mode, verdict) for mode in Mode for verdict in _JUDGED]),
     }
 
 
-def _event(mode: Mode) -> EventRecord:
-    return EventRecord("EVENT", 1, 0, mode.value, "NODE", 0.0, injected=0.0)
+def _event(mode: Mode, verdict: Verdict) -> EventRecord:
+    return EventRecord("EVENT", 1, 0, mode.value, "NODE", 0.0, injected=0.0, verdict=verdict)
 
 
 def _measured(phase: str) -> Iterator[dict[str, str | float]]:
