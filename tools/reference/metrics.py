@@ -19,10 +19,10 @@ from rackwright.report.metrics import acceptance_metrics, chaos_metrics, verific
 from rackwright.report.verdict import Verdict
 from reference.markdown import cell, head, table
 
-_TEXT: Final = """Commands write these metrics after each run, and `chaos` at each failure, to a node of the cluster, where the stack declares
-`monitoring`: [monitoring](../monitoring.md#results). A drift scan also writes its own to the file that the stack file names in `drift`:
-[drift](../drift.md). Every series of a run exists after it, with 0 if nothing was found, so that an alert always has data; measured
-speeds exist where a phase measured them. `stack` is the name of the stack.
+_TEXT: Final = """Commands write these metrics after each run, and `chaos` at each failure, to a node of the cluster, where the stack
+declares `monitoring`: [monitoring](../monitoring.md#results). A drift scan also writes its own to the file that the stack file names
+in `drift`: [drift](../drift.md). Every series of a run exists after it, with 0 if nothing was found, so that an alert always has data;
+measured speeds exist where a phase measured them. `stack` is the name of the stack.
 """
 _BEGAN: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _MEASURED: Final = (
