@@ -7,7 +7,7 @@ from typing import Any
 
 from rackwright.cli.render.table import table
 
-_HEADS = ("event", "mode", "node", "undone by", "first noticed", "steps lost", "seconds lost", "verdict")
+_HEADS = ("event", "mode", "node", "undone by", "noticed by", "steps lost", "seconds lost", "verdict")
 
 
 def run_text(document: Mapping[str, Any]) -> str:
@@ -57,9 +57,9 @@ def score_text(stack: str, documents: Iterable[Mapping[str, Any]]) -> str:
 
 def _rows(document: Mapping[str, Any]) -> Iterator[list[object]]:
     for one in document["events"]:
-        first = min(one["detected_by"], key=lambda by: by["seconds"], default=None)
+        sources = sorted(one["detected_by"], key=lambda by: by["seconds"])
         lost = one["seconds_lost"]
-        noticed = f"{first['seconds']:.1f} s, {first['by']}" if first else None
+        noticed = "; ".join(f"{by['by']} {by['seconds']:.1f} s" for by in sources) or None
         undone = one["undone_by"] if one["injected"] is not None else None
         cells: list[object] = [one["number"], one["mode"], one["target"]["node"], undone, noticed, one["steps_lost"]]
         yield [*cells, None if lost is None else f"{lost:.1f}", f"{one['verdict']}: {one['reason']}"]
