@@ -35,8 +35,11 @@ FIELDS = {
 IDENTITY = ("index", "uuid", "pci.bus_id", "name", "driver_version")
 OLD_NAMES = {"clocks_event_reasons.active": "clocks_throttle_reasons.active"}
 """Names before driver 535 (nvidia-smi --help-query-gpu)."""
-NO_DEVICES = 6
-"""Exit status of nvidia-smi if it finds no GPU: NVML_ERROR_NOT_FOUND."""
+ENDS = (0, 2, 6, 8, 9, 10, 12, 14, 15, 18, 255)
+"""Exit statuses with which nvidia-smi may have listed GPUs: 2 rejects a field, 6 finds no GPU, 14 warns of a corrupted infoROM, and 15 or
+255 tells of a GPU that fell off the bus (nvidia-smi(1), RETURN VALUE; nvml.h, nvmlReturn_t)."""
+LOST = re.compile(r"unable to (?:determine|detect) the device handle for|\[?gpu is lost", re.IGNORECASE)
+"""Words with which nvidia-smi reports a GPU that does not respond: in a line of its own, or in the cells of its row."""
 WINDOW = "300000"
 """Milliseconds in which XIDs count: the default of dcgm-exporter."""
 SIMULATED_LOG = "/var/lib/rackwright/gpu-kernel.log"
@@ -57,11 +60,11 @@ def value(cell: str) -> float | None:
 
 
 def rows(text: str, fields: tuple[str, ...]) -> list[dict[str, str]]:
-    """Return the GPUs of CSV without header and units. A line that is no row reports a GPU that the driver lost."""
+    """Return the GPUs of CSV without header and units. A line that is no row, and a row of a lost GPU, describe none that responds."""
     found = []
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.split(",")]
-        if len(cells) == len(fields) and cells[0].isdigit():
+        if len(cells) == len(fields) and cells[0].isdigit() and not LOST.search(line):
             found.append(dict(zip(fields, cells, strict=True)))
     return found
 
@@ -96,14 +99,14 @@ def read_gpus() -> list[dict[str, str]]:
     fields = (*IDENTITY, *FIELDS)
     for asked in (fields, tuple(OLD_NAMES.get(name, name) for name in fields)):
         text = output_of(
-            ["nvidia-smi", f"--query-gpu={','.join(asked)}", "--format=csv,noheader,nounits"], statuses=(0, 2, NO_DEVICES, 9, 15)
+            ["nvidia-smi", f"--query-gpu={','.join(asked)}", "--format=csv,noheader,nounits"], statuses=ENDS
         )
         if "is not a valid field" not in text:
             break
     else:
         raise CollectError(f"nvidia-smi: {text.strip().splitlines()[0]}")
     found = rows(text, fields)
-    if not found and "No devices were found" not in text:
+    if not found and "No devices were found" not in text and not LOST.search(text):
         raise CollectError(f"nvidia-smi lists no GPU: {(text.strip().splitlines() or ['no output'])[-1]}")
     return found
 

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from rackwright.checks.cluster.probes import identity
+from rackwright.checks.cluster.probes.nvidia_smi import ENDS
+
 from .conftest import Collect, module
 
 SUBJECTS = ("units", "slurm", "gpu", "fabric", "storage")
@@ -51,6 +54,10 @@ def test_missing_tool_is_no_success(collect: Collect, subject: str) -> None:
 
 
 UNIT = "Id={}\nActiveState={}\nNRestarts={}\n\n"
+FAILED_UNITS = (
+    "a.service loaded failed failed A\nuser@2001.service loaded failed failed User Manager\n\u25cf session-3.scope loaded failed failed Session 3\n"
+    "systemd-coredump@7-812-0.service loaded failed failed Process Core Dump\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +71,7 @@ UNIT = "Id={}\nActiveState={}\nNRestarts={}\n\n"
     ],
 )
 def test_units(collect: Collect, shown: str, expected: tuple[int, int]) -> None:
-    found = collect("units", {"systemctl show": shown, "systemctl list-units": "a.service loaded failed failed A\n"})
+    found = collect("units", {"systemctl show": shown, "systemctl list-units": FAILED_UNITS})
     assert found['rackwright_unit_active{name="munge.service"}'] == expected[0]
     assert found['rackwright_unit_active{name="slurmd.service"}'] == expected[1]
     assert found["rackwright_units_failed"] == 1
@@ -210,6 +217,13 @@ def of_gpu(found: dict[str, float], metric: str, index: int) -> float | None:
             None,
             id="gpu-lost",
         ),
+        pytest.param(
+            HEALTHY.replace(", 31,", ", [GPU is lost],"), 1, "DCGM_FI_DEV_GPU_TEMP", None, id="gpu-lost-in-its-row"
+        ),
+        pytest.param(
+            "Unable to determine the device handle for GPU0000:10:00.0: Unknown Error\n", 0, "DCGM_FI_DEV_GPU_TEMP", None, id="only-gpu-lost"
+        ),
+        pytest.param(HEALTHY + "WARNING: infoROM is corrupted at gpu 0000:20:00.0\n", 2, "DCGM_FI_DEV_GPU_TEMP", 31, id="inforom"),
         pytest.param(HEALTHY.replace("\n", "\r\n"), 2, "DCGM_FI_DEV_GPU_TEMP", 31, id="carriage-returns"),
         pytest.param(HEALTHY, 2, "DCGM_FI_DEV_ENFORCED_POWER_LIMIT", 700, id="power-limit"),
         pytest.param(HEALTHY.replace("No, No", "Yes, No"), 2, "DCGM_FI_DEV_ROW_REMAP_PENDING", 1, id="remap-pending"),
@@ -227,6 +241,12 @@ def test_gpus(collect: Collect, smi: str, present: int, metric: str, value: floa
 def test_gpu_driver_without_answer(collect: Collect, said: str) -> None:
     found = collect("gpu", {"nvidia-smi": said})
     assert found[success("gpu")] == 0 and "rackwright_gpus_present" not in found
+
+
+def test_collectors_and_checks_agree() -> None:
+    """On exit statuses of nvidia-smi (2 rejects a field), and on units that say nothing about the node."""
+    assert set(module("gpu").ENDS) - {2} == set(ENDS)
+    assert module("units").OF_USERS.pattern == identity._OF_USERS.pattern
 
 
 def test_gpu_fields_of_old_drivers(collect: Collect, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,6 +111,7 @@ def test_fault_counts_beside_unread_value():
         ("Unable to determine the device handle for GPU0000:34:00.0: Not Found", "0000:34:00.0"),
         ("Unable to determine the device handle for gpu 00000000:34:00.0: Unknown Error", "00000000:34:00.0"),
         ("Unable to determine the device handle for GPU2: Unknown Error", "GPU 2"),
+        ("Unable to detect the device handle for GPU0000:B1:00.0: Unknown Error", "0000:b1:00.0"),
     ],
 )
 @each_row("place", ["before", "between", "after"])

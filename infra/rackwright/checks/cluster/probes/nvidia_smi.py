@@ -18,7 +18,7 @@ ENDS: Final = frozenset({0, 6, 8, 9, 10, 12, 14, 15, 18, 255})
 """Exit statuses with which nvidia-smi may have listed GPUs or reported why it cannot: 6 no device, 8 power cable, 9 driver not loaded,
 10 interrupt, 12 no NVML library, 14 infoROM, 15 a GPU fell off the bus, 18 driver and library differ, 255 other (nvidia-smi(1), RETURN
 VALUE; nvml.h, nvmlReturn_t)."""
-_HANDLE: Final = re.compile(r"unable to determine the device handle for\s+(?:gpu)?\s*(.*)$", re.IGNORECASE)
+_HANDLE: Final = re.compile(r"unable to (?:determine|detect) the device handle for\s+(?:gpu)?\s*(.*)$", re.IGNORECASE)
 _ADDRESS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-9a-f])?", re.IGNORECASE)
 _IS_LOST: Final = re.compile(r"\[?gpu is lost", re.IGNORECASE)
 _NO_DRIVER: Final = re.compile(
