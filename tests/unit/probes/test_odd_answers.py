@@ -135,14 +135,15 @@ class TestSlurm:
         assert all(state.meaning for state in STATES.values())
         assert is_working(states_of("idle")) and not is_working(states_of("idle*"))
 
-    @pytest.mark.parametrize("more", [" Comment=see State=DOWN CPUTot=3 ReservationName=course", " ReservationName=course", "", " Extra=x", " Topology=tree:leaf1"])
+    @pytest.mark.parametrize("more", [" Comment=see State=DOWN CPUTot=3 ReservationName=course", " ReservationName=course", "", " Extra=x"])
     def test_reason_keeps_its_author(self, more):
         node = slurm_node("IDLE+DRAIN", f" Reason=fan 3 of 8 is loud, State=old [alice@2026-02-03T04:05:06]{more}")
         assert (node.reason, node.cpus) == ("fan 3 of 8 is loud, State=old [alice@2026-02-03T04:05:06]", 96)
         assert sorted(node.states) == ["DRAIN", "IDLE"]
 
-    def test_reason_without_author_is_read(self):
-        assert slurm_node("DOWN", " Reason=Not responding Comment=rack 7").reason == "Not responding"
+    @pytest.mark.parametrize("more", ["Comment=rack 7", "Topology=tree:leaf1", "Parameters=a b", "TLSCertTokenSet=Yes"])
+    def test_reason_without_author_is_read(self, more):
+        assert slurm_node("DOWN", f" Reason=Not responding {more}").reason == "Not responding"
 
     def test_free_text_never_replaces_a_value(self):
         """A comment follows the values, also for a node without a reason."""
