@@ -299,6 +299,7 @@ def cable(found: dict[str, float], a: str) -> float | None:
         pytest.param("".join(CABLES[1:]), (0, 1, 1), 0, id="unplugged"),
         pytest.param("".join(CABLES).replace(" 7 1 0x", " 7 3 0x"), (0, 1, 1), 1, id="wrong-port"),
         pytest.param("".join(CABLES).replace("leaf-su1-r0", "MF0;leaf-su1-r0:MQM9700/U1"), (1, 1, 1), 0, id="managed-switch"),
+        pytest.param("".join(CABLES).replace(" mlx5_0", ".example.net mlx5_0"), (1, 1, 1), 0, id="names-with-domain"),
         pytest.param("".join(CABLES).replace("\n", "\r\n").replace("\r\n", "\n"), (1, 1, 1), 0, id="carriage-returns"),
     ],
 )
@@ -308,6 +309,22 @@ def test_fabric_cables(collect: Collect, links: str, up: tuple[int, ...], unplan
     assert (cable(found, "worker0/mlx5_0"), cable(found, "worker1/mlx5_0"), cable(found, "leaf-su1-r0")) == up
     assert found["rackwright_fabric_cables_unplanned"] == unplanned
     assert found[success("fabric")] == 1
+
+
+def test_fabric_cable_to_unnamed_device_is_left_out(collect: Collect) -> None:
+    """A node whose adapters have no name yet is no missing cable; the others are told, and so is a port without a link."""
+    unnamed = "".join(CABLES).replace("worker0 mlx5_0", "MT4129 ConnectX7   Mellanox Technologies")
+    found = collect("fabric", {**FABRIC, "ibnetdiscover": unnamed})
+    assert (cable(found, "worker0/mlx5_0"), cable(found, "worker1/mlx5_0")) == (None, 1)
+    assert found["rackwright_fabric_names_match_plan"] == 1
+
+
+def test_fabric_chips_of_a_switch_are_apart(collect: Collect) -> None:
+    """Two chips with one host name both have a port 1: neither is the planned switch, and no cable is up by their sum."""
+    chips = "".join(CABLES).replace("'leaf-su1-r0' - 'spine-01'", "'MF0;leaf-su1-r0:CS8500/L01/U2' - 'spine-01'")
+    chips = chips.replace("'leaf-su1-r0'", "'MF0;leaf-su1-r0:CS8500/L01/U1'")
+    found = collect("fabric", {**FABRIC, "ibnetdiscover": chips})
+    assert [cable(found, end) for end in ("worker0/mlx5_0", "worker1/mlx5_0", "leaf-su1-r0")] == [None, None, None]
 
 
 def test_fabric_with_other_names_has_no_missing_cables(collect: Collect) -> None:
