@@ -39,6 +39,7 @@ OTHER = entry("_job_complete: JobId=55 WEXITSTATUS 1")
 KILL = entry("_slurm_rpc_kill_job: REQUEST_KILL_JOB JobId=5 uid 2001")
 OOM = slurmd("[5.batch] error: Detected 1 oom_kill event in StepId=5.batch. Some of the step tasks have been OOM Killed.")
 OOM_OLD = slurmd("error: Step 5.0 exceeded memory limit (734003200 > 52428800), being killed")
+OOM_OLDEST = slurmd("[5.batch] error: Exceeded job memory limit at some point.")
 OOM_KERNEL = kernel(
     "oom-kill:constraint=CONSTRAINT_MEMCG,task_memcg=/system.slice/slurmstepd.scope/job_5/step_0/user/task_0,task=python3,pid=7"
 )
@@ -80,6 +81,7 @@ def steps(code: int, signal: int = 0) -> tuple[JobStep, ...]:
         (run("OUT_OF_MEMORY"), [OOM_OTHER], "it ran out of memory", []),
         (run("NODE_FAIL"), [entry("error: Nodes w[1-3] not responding, setting DOWN")], "w0 failed", []),
         (run("FAILED", signal=9), [OOM_OLD], "it ran out of memory", [OOM_OLD]),
+        (run("FAILED", signal=9), [OOM_OLDEST], "it ran out of memory", [OOM_OLDEST]),
         (run("FAILED", signal=9), [OOM_OTHER], "ended with signal 9 (SIGKILL)", []),
         (run("TIMEOUT", limit_s=60.0), [TIME_STEP, TIME], "it reached its time limit of 1 min", [TIME]),
         (run("TIMEOUT"), [TIME_STEP], "it reached its time limit", [TIME_STEP]),

@@ -20,7 +20,7 @@ _SHELL: Final = 128
 _PROVES: Final[dict[str, tuple[str, ...]]] = {
     "memory": (
         r"oom[_-]kill event",
-        r"exceeded (?:job|step)?\s*memory limit",
+        r"(?i)exceeded (?:job|step)?\s*memory limit",
         r"(?i)out of memory: kill|memory cgroup out of memory|oom-kill:",
     ),
     "time": (r"(?i)time limit exhausted", r"DUE TO TIME LIMIT"),
