@@ -60,23 +60,23 @@ def value(cell: str) -> float | None:
 
 
 def rows(text: str, fields: tuple[str, ...]) -> list[dict[str, str]]:
-    """Return the GPUs of CSV without header and units. A line that is no row, and a row of a lost GPU, describe none that responds."""
-    found = []
+    """Return the GPUs of CSV without header and units, each index once, without those that the driver lost."""
+    found: dict[str, dict[str, str]] = {}
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.split(",")]
         if len(cells) == len(fields) and cells[0].isdigit() and not LOST.search(line):
-            found.append(dict(zip(fields, cells, strict=True)))
-    return found
+            found[cells[0]] = dict(zip(fields, cells, strict=True))
+    return list(found.values())
 
 
 def slot(address: str) -> str:
-    """Return a PCI address without function: nvidia-smi prints a domain of eight digits, the kernel of four.
+    """Return a PCI address without function: nvidia-smi prints a domain of eight digits, the kernel of four. Return other text as it is.
 
-    >>> slot("00000000:1B:00.0"), slot("0000:1b:00")
-    ('0000:1b:00', '0000:1b:00')
+    >>> slot("00000000:1B:00.0"), slot("0000:1b:00"), slot("[Unknown Error]")
+    ('0000:1b:00', '0000:1b:00', '[Unknown Error]')
     """
-    domain, bus, place = address.lower().split(".")[0].split(":")
-    return f"{int(domain, 16):04x}:{bus}:{place}"
+    found = re.fullmatch(r"([0-9a-f]+):([0-9a-f]+):([0-9a-f]+)(?:\.[0-9a-f])?", address.lower())
+    return f"{int(found[1], 16):04x}:{found[2]}:{found[3]}" if found else address
 
 
 def xids(text: str) -> Counter[tuple[str, str]]:
@@ -98,9 +98,7 @@ def read_gpus() -> list[dict[str, str]]:
     """Return the GPUs, queried by the names of new or old drivers. A lost GPU gives nvidia-smi a status of its own."""
     fields = (*IDENTITY, *FIELDS)
     for asked in (fields, tuple(OLD_NAMES.get(name, name) for name in fields)):
-        text = output_of(
-            ["nvidia-smi", f"--query-gpu={','.join(asked)}", "--format=csv,noheader,nounits"], statuses=ENDS
-        )
+        text = output_of(["nvidia-smi", f"--query-gpu={','.join(asked)}", "--format=csv,noheader,nounits"], statuses=ENDS)
         if "is not a valid field" not in text:
             break
     else:

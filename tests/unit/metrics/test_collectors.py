@@ -55,7 +55,8 @@ def test_missing_tool_is_no_success(collect: Collect, subject: str) -> None:
 
 UNIT = "Id={}\nActiveState={}\nNRestarts={}\n\n"
 FAILED_UNITS = (
-    "a.service loaded failed failed A\nuser@2001.service loaded failed failed User Manager\n\u25cf session-3.scope loaded failed failed Session 3\n"
+    "a.service loaded failed failed A\nuser@2001.service loaded failed failed User Manager\n"
+    "\u25cf session-3.scope loaded failed failed Session 3\n"
     "systemd-coredump@7-812-0.service loaded failed failed Process Core Dump\n"
 )
 
@@ -217,12 +218,16 @@ def of_gpu(found: dict[str, float], metric: str, index: int) -> float | None:
             None,
             id="gpu-lost",
         ),
+        pytest.param(HEALTHY.replace(", 31,", ", [GPU is lost],"), 1, "DCGM_FI_DEV_GPU_TEMP", None, id="gpu-lost-in-its-row"),
         pytest.param(
-            HEALTHY.replace(", 31,", ", [GPU is lost],"), 1, "DCGM_FI_DEV_GPU_TEMP", None, id="gpu-lost-in-its-row"
+            "Unable to determine the device handle for GPU0000:10:00.0: Unknown Error\n",
+            0,
+            "DCGM_FI_DEV_GPU_TEMP",
+            None,
+            id="only-gpu-lost",
         ),
-        pytest.param(
-            "Unable to determine the device handle for GPU0000:10:00.0: Unknown Error\n", 0, "DCGM_FI_DEV_GPU_TEMP", None, id="only-gpu-lost"
-        ),
+        pytest.param(HEALTHY.replace("00000000:20:00.0", "[Unknown Error]"), 2, "DCGM_FI_DEV_GPU_TEMP", 31, id="address-unreadable"),
+        pytest.param(GPU.format(0, "10", 30, 0, 0) * 2, 1, "DCGM_FI_DEV_GPU_TEMP", None, id="row-twice"),
         pytest.param(HEALTHY + "WARNING: infoROM is corrupted at gpu 0000:20:00.0\n", 2, "DCGM_FI_DEV_GPU_TEMP", 31, id="inforom"),
         pytest.param(HEALTHY.replace("\n", "\r\n"), 2, "DCGM_FI_DEV_GPU_TEMP", 31, id="carriage-returns"),
         pytest.param(HEALTHY, 2, "DCGM_FI_DEV_ENFORCED_POWER_LIMIT", 700, id="power-limit"),
