@@ -193,7 +193,9 @@ class TestStorage:
     @pytest.mark.parametrize(("options", "expected"), [("rw", False), ("ro", True)])
     def test_blank_in_options_of_the_file_system(self, options, expected):
         """9p of WSL escapes the blanks of its source and not those of its options; one `ro` still counts."""
-        row = f"63 29 0:38 / /mnt/c rw,noatime - 9p C:\\134My\\040Files dirsync,path=C:\\My Files;symlinkroot=/mnt/,{options},trans=virtio\n"
+        row = (
+            f"63 29 0:38 / /mnt/c rw,noatime - 9p C:\\134My\\040Files dirsync,path=C:\\My Files;symlinkroot=/mnt/,{options},trans=virtio\n"
+        )
         found = parse_mounts(MOUNTINFO + row)
         assert (found.unread, found["/mnt/c"].source, "ro" in found["/mnt/c"].effective) == ((), "C:\\My Files", expected)
 
