@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import importlib
 import json
 from pathlib import Path
 
@@ -265,6 +266,26 @@ def test_gpu_fields_of_old_drivers(collect: Collect, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(gpu, "output_of", answer)
     assert len(gpu.read_gpus()) == 2 and len(asked) == 2
+
+
+@pytest.mark.parametrize(("rejected", "count"), [(("driver_version", "remapped_rows.failure"), 1), (("uuid",), 0), (("x",), 0)])
+def test_gpu_fields_that_the_driver_rejects(monkeypatch: pytest.MonkeyPatch, rejected: tuple[str, ...], count: int) -> None:
+    """A field costs its own value alone; a GPU without an identity is none."""
+    gpu = module("gpu")
+
+    def answer(command: list[str], statuses: tuple[int, ...] = (0,)) -> str:
+        names = command[1].partition("=")[2].split(",")
+        wrong = next((name for name in rejected if name in names or name == "x"), "")
+        cells = ", ".join("580.95.05" if name == "kmd_version" else "0" for name in names)
+        return f'Field "{wrong}" is not a valid field to query.\n' if wrong else f"{cells}\n"
+
+    monkeypatch.setattr(gpu, "output_of", answer)
+    if not count:
+        with pytest.raises(importlib.import_module("rackwright_metrics").CollectError, match=f'Field "{rejected[0]}"'):
+            gpu.read_gpus()
+        return
+    (row,) = gpu.read_gpus()
+    assert (row["driver_version"], row["remapped_rows.pending"], "remapped_rows.failure" in row) == ("580.95.05", "0", False)
 
 
 XID = "NVRM: Xid (PCI:0000:{}:00): {}, pid='<unknown>', name=<unknown>\n"

@@ -33,7 +33,7 @@ _RENAMED: Final = {
     "kmd_version": "driver_version",
     "pcie.link.gen.gpucurrent": "pcie.link.gen.current",
 }
-"""Fields by their other names: before driver 535, and those that replace two fields which driver 610 calls deprecated (--help-query-gpu)."""
+"""Fields by their other names: before driver 535, and those that replace fields which driver 610 calls deprecated (--help-query-gpu)."""
 _NEEDS_RESET: Final = re.compile(r"\[?gpu requires reset", re.IGNORECASE)
 
 
