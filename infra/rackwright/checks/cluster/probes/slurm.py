@@ -104,8 +104,11 @@ def parse_nodes(text: str) -> Lines[SlurmNode]:
 
 
 _GIVEN: Final = re.compile(r" Reason=(.*?\[[^@\s\[\]]+@[^\]]*\])")
-_AFTER: Final = re.compile(r"\s(?:Comment|AdminComment|Extra|InstanceId|InstanceType|ReservationName|ResumeAfterTime|AvailableFeatures)=")
-"""Author and time that scontrol prints after the reason (Slurm 24.11, slurm_sprint_node_table)."""
+_AFTER: Final = re.compile(
+    r"\s(?:Comment|AdminComment|Extra|InstanceId|InstanceType|ReservationName|ResumeAfterTime|AvailableFeatures|Parameters"
+    r"|TLSCertTokenSet|Topology)="
+)
+"""Keys that scontrol prints after the reason, its author and its time (slurm_sprint_node_table of Slurm 24.11 to 26.11)."""
 
 
 def _node(line: str) -> tuple[str, SlurmNode] | None:

@@ -165,7 +165,10 @@ class SmokeResults:
         return next((task for task in self.job(name, node).tasks if task.node == node), None)
 
 
-_UNFINISHED: Final = frozenset({"PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STOPPED", "REQUEUED", "RESIZING"})
+_UNFINISHED: Final = frozenset(
+    {"PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "EXPEDITING", "SUSPENDED", "STOPPED", "REQUEUED", "RESIZING", "SIGNALING"}
+    | {"REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT", "STAGE_OUT"}
+)
 """States of a job that has not ended (`man squeue`, JOB STATE CODES)."""
 
 

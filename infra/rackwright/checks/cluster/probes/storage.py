@@ -87,11 +87,11 @@ def parse_mounts(text: str) -> Lines[Mount]:
 
 def _mount(line: str) -> tuple[str, Mount]:
     before, mark, after = line.partition(" - ")
-    cells, (kind, source, super_options) = before.split(" "), after.split(" ")
+    cells, (kind, source, super_options) = before.split(" "), after.split(" ", 2)
     if not mark or not re.fullmatch(r"\d+:\d+", cells[2]) or not cells[4].startswith("/") or not (kind and cells[5] and super_options):
         raise ValueError("no mount")
     point = _unescape(cells[4])
-    options = frozenset(cells[5].split(",")) | frozenset(super_options.split(","))
+    options = frozenset(cells[5].split(",")) | frozenset(re.split("[ ,]", super_options))  # 9p escapes no blank in `path=C:\\Program Files`
     if not options & {"ro", "rw"}:
         raise ValueError("a mount that is neither read-only nor writable")
     return point, Mount(point, cells[2], _unescape(cells[3]), kind, _unescape(source), options)
