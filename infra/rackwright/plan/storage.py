@@ -30,7 +30,7 @@ def expand_storage(cluster: Cluster, nodes: Sequence[PlanNode]) -> tuple[Storage
 def _storage(name: str, declared: Declared, nodes: Sequence[PlanNode]) -> Storage:
     taking_part = [node for node in nodes if node.is_in]
     size, mode = (None, None) if isinstance(declared, ExistingFileSystem) else (mebibytes(declared.size), declared.mode)
-    over_nfs = isinstance(declared, Nfs | ExistingNfs)
+    nfs = declared if isinstance(declared, Nfs | ExistingNfs) else None
     return Storage(
         name=name,
         kind=declared.kind,
@@ -41,23 +41,18 @@ def _storage(name: str, declared: Declared, nodes: Sequence[PlanNode]) -> Storag
         size_mib=size,
         mode=mode,
         simulated=False,
-        rdma=over_nfs and declared.rdma,
-        nconnect=declared.nconnect if over_nfs and not declared.rdma else None,
+        rdma=nfs is not None and nfs.rdma,
+        nconnect=nfs.nconnect if nfs and not nfs.rdma else None,
         fsx=declared if isinstance(declared, FsxLustre) else None,
         existing=_existing_mount(declared) if isinstance(declared, ExistingNfs | ExistingLustre) else None,
     )
 
 
 def _existing_mount(declared: ExistingNfs | ExistingLustre) -> ExistingMount:
-    over_nfs = isinstance(declared, ExistingNfs)
-    return ExistingMount(
-        source=declared.source,
-        read_only=declared.read_only,
-        user_folder=declared.user_folder,
-        version=declared.version.value if over_nfs else None,
-        sec=declared.sec.value if over_nfs else None,
-        flock=None if over_nfs else declared.flock,
-    )
+    common = {"source": declared.source, "read_only": declared.read_only, "user_folder": declared.user_folder}
+    if isinstance(declared, ExistingNfs):
+        return ExistingMount(**common, version=declared.version.value, sec=declared.sec.value)
+    return ExistingMount(**common, flock=declared.flock)
 
 
 def folder_of(name: str, declared: Declared) -> str:

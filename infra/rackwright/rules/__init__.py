@@ -19,6 +19,7 @@ from rackwright.rules.common import (
     bmc,
     chaos,
     container_networks,
+    existing_storage,
     external_monitoring,
     gpus,
     groups,

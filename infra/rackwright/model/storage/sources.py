@@ -30,7 +30,7 @@ def parse_nfs_source(text: object) -> str:
     >>> parse_nfs_source("nas.example.org:/export/home")
     'nas.example.org:/export/home'
     """
-    found = _NFS.fullmatch(text) if isinstance(text, str) else None
+    found = _NFS.fullmatch(text) if isinstance(text, str) and not text.startswith("nfs://") else None
     if found is None:
         refuse("nfs-source", f"{text!r} is not a source of an NFS mount", _nfs_hint(str(text)))
     if found["address"] is not None:
@@ -97,8 +97,8 @@ def _require_address4(rule: str, text: str, address: str, hint: str) -> None:
 
 
 def _require_plain_path(rule: str, text: str, path: str) -> None:
-    if {".", ".."}.intersection(path.split("/")):
-        refuse(rule, f"{text!r}: the folder contains `.` or `..`", "write the path that the server exports")
+    if "//" in path or {".", ".."}.intersection(path.split("/")):
+        refuse(rule, f"{text!r}: the folder contains `//`, `.` or `..`", "write the path that the server exports")
 
 
 NfsSource = Annotated[str, BeforeValidator(parse_nfs_source), WithJsonSchema({"type": "string", "pattern": rf"^({_HOST}|\[[^\]]+\]):{_PATH}$"})]
