@@ -83,6 +83,7 @@ class Feature(StrEnum):
     STORAGE = "storage"
     CREATED_STORAGE = "created-storage"
     EXISTING_STORAGE = "existing-storage"
+    """With a user of the plan, whose rights on it are verified."""
     NFS = "nfs"
     NFS_SERVER = "nfs-server"
     JOBS_ON_STORAGE = "jobs-on-storage"

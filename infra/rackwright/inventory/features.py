@@ -103,7 +103,7 @@ def _of_storage(declared: Inventory) -> Presence:
     return {
         Feature.STORAGE: bool(storage),
         Feature.CREATED_STORAGE: any("existing" not in one for one in storage),
-        Feature.EXISTING_STORAGE: any("existing" in one for one in storage),
+        Feature.EXISTING_STORAGE: any("existing" in one for one in storage) and bool(declared.cluster.get("users")),
         Feature.NFS: bool(kinds & {"nfs", "existing-nfs"}),
         Feature.NFS_SERVER: "nfs" in kinds,
     }

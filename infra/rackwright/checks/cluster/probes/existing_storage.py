@@ -10,8 +10,8 @@ from pathlib import PurePosixPath
 from types import SimpleNamespace
 from typing import Any, Final
 
-from rackwright.checks.cluster.harness.probe import Probe, ProbeContext, scaled
-from rackwright.checks.cluster.harness.tool_output import Lines, UnreadableValue, answer_of, is_absent, read_each_line
+from rackwright.checks.cluster.harness.probe import TOOL_SECONDS, Probe, ProbeContext, scaled
+from rackwright.checks.cluster.harness.tool_output import Lines, UnreadableValue, answer_of, read_each_line
 
 NFS: Final = "existing-nfs"
 LUSTRE: Final = "existing-lustre"
@@ -120,8 +120,8 @@ def _access(line: str) -> tuple[str, UserAccess]:
     mount, folder, state, blocks, size, free, inodes = line.split("|")
     if not (mount.startswith("/") and folder.startswith("/") and state.strip()):
         raise ValueError("no mount point")
-    mib = None if is_absent(blocks) or is_absent(size) else int(blocks) * int(size) // 2**20
-    count = None if is_absent(inodes) or int(inodes) == 0 else int(free)
+    mib = None if not (blocks and size) else int(blocks) * int(size) // 2**20
+    count = int(free) if inodes and int(inodes) else None
     return mount, UserAccess(folder, answer_of(folder, state.strip()), mib, count)
 
 
@@ -148,12 +148,18 @@ def _command(context: ProbeContext) -> str:
 
 
 def _query(one: Mapping[str, Any], user: Mapping[str, Any]) -> str:
-    mount, below = one["mount"].rstrip("/"), one["existing"]["user_folder"]
-    choose = f"f={mount}/{below}" if below else f'case "$h" in {mount}/*) f=$h;; *) f={mount};; esac'
+    below = one["existing"]["user_folder"]
+    choose = f'm={shlex.quote(one["mount"].rstrip("/"))}; '
+    choose += f'f="$m/{below}"' if below else 'case "$h/" in "$m"/*) f=$h;; *) f=$m;; esac'
     ids = f"--reuid {user['uid']} --regid {user['gid']} --init-groups"
     ask = f's=$(timeout -k 1 {scaled(_SECONDS)} setpriv {ids} sh -c {shlex.quote(_QUERY)} - "$f" 2>&1); r=$?'
     late = f'124*|137*) s="no answer within {scaled(_SECONDS)} s||||";; 0*) ;; *) echo "$s" >&2; exit $r;;'
-    return f'{choose}; {ask}; case "$r" in {late} esac; echo "{one["mount"]}|$f|$s"'
+    return f'{choose}; {ask}; case "$r" in {late} esac; echo {shlex.quote(one["mount"])}"|$f|$s"'
 
 
-ACCESS = Probe("existing-access", on="storage_client", command=_command, parse=parse_access, timeout=15)
+def _time_limit(context: ProbeContext) -> float:
+    """Return the seconds in which every query has ended, also if no server responds: timeout(1) kills a second after its limit."""
+    return TOOL_SECONDS + (_SECONDS + 1) * sum("existing" in one for one in context.declared.cluster["storage"])
+
+
+ACCESS = Probe("existing-access", on="storage_client", command=_command, parse=parse_access, planned_timeout=_time_limit)
