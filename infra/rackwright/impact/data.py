@@ -55,7 +55,11 @@ def made(step: Transition) -> Iterator[PlannedChange]:
     for shared in step.new.plan.storage:
         if shared.name not in before:
             existing = shared.existing
-            words = f"mounts {shared.mount} from {existing.source}" if existing else f"creates {shared.mount}, served by {named(shared.servers)}"
+            words = (
+                f"mounts {shared.mount} from {existing.source}"
+                if existing
+                else f"creates {shared.mount}, served by {named(shared.servers)}"
+            )
             yield PlannedChange(Action.ADD, (shared.name,), (f"storage.{shared.name}",), words)
 
 

@@ -21,7 +21,10 @@ from rackwright.report.verdict import Verdict
 
 NODE = SimpleNamespace(name="worker0")
 ROOT_LINE = "29 1 259:2 / / rw - ext4 /dev/sda1 rw\n"
-NFS4 = "vers=4.2,rsize=1048576,wsize=1048576,namlen=255,hard,proto=tcp,nconnect=8,timeo=600,retrans=2,sec=sys,clientaddr=10.0.0.9,local_lock=none"
+NFS4 = (
+    "vers=4.2,rsize=1048576,wsize=1048576,namlen=255,hard,proto=tcp,nconnect=8,timeo=600,retrans=2,sec=sys,"
+    "clientaddr=10.0.0.9,local_lock=none"
+)
 NFS3 = (
     "vers=3,rsize=1048576,wsize=1048576,namlen=255,hard,proto=tcp6,timeo=600,retrans=2,sec=sys,"
     "mountaddr=2001:db8::7,mountvers=3,mountport=635,mountproto=tcp6,local_lock=none,addr=2001:db8::7"
@@ -32,12 +35,16 @@ LUSTRE = "checksum,flock,nouser_xattr,lruresize,lazystatfs,nouser_fid2path,verbo
 def existing(kind, source, **more):
     how = {"read_only": False, "user_folder": "", "version": "4.2", "sec": "sys", "flock": None} | more.pop("how", {})
     record = {"kind": kind, "source": source, "mount": "/mnt/data", "servers": [], "clients": ["worker0"], "folder": None}
-    return SimpleNamespace(**{**record, "mode": None, "size_mib": None, "rdma": False, "nconnect": 8, **more}, existing=SimpleNamespace(**how))
+    return SimpleNamespace(
+        **{**record, "mode": None, "size_mib": None, "rdma": False, "nconnect": 8, **more}, existing=SimpleNamespace(**how)
+    )
 
 
 HOME = existing("existing-nfs", "nas.example.org:/export/home")
 IMAGES = existing("existing-nfs", "[2001:db8::7]:/images", nconnect=1, how={"version": "3", "read_only": True})
-SCRATCH = existing("existing-lustre", "10.0.0.1@o2ib:10.0.0.2@o2ib:/scratch", nconnect=None, how={"version": None, "sec": None, "flock": True})
+SCRATCH = existing(
+    "existing-lustre", "10.0.0.1@o2ib:10.0.0.2@o2ib:/scratch", nconnect=None, how={"version": None, "sec": None, "flock": True}
+)
 UNLOCKED = existing("existing-lustre", "mgs1@tcp:/fs/a", nconnect=None, how={"version": None, "sec": None, "flock": False})
 
 
@@ -90,7 +97,12 @@ BAD = {
     "locks-of-one-node": (SCRATCH, ("flock,", "localflock,"), "pf"),
     "locks": (UNLOCKED, (" rw,checksum", " rw,flock,checksum"), "pf"),
 }
-LINES = {id(HOME): GOOD["nfs"][1], id(IMAGES): GOOD["nfs-3-read-only"][1], id(SCRATCH): GOOD["lustre"][1], id(UNLOCKED): GOOD["lustre-by-name"][1]}
+LINES = {
+    id(HOME): GOOD["nfs"][1],
+    id(IMAGES): GOOD["nfs-3-read-only"][1],
+    id(SCRATCH): GOOD["lustre"][1],
+    id(UNLOCKED): GOOD["lustre-by-name"][1],
+}
 
 
 @each_row("case", BAD)
@@ -111,7 +123,8 @@ STATS = (
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [(STATS, Verdict.PASSED), (STATS.replace("xprt:\ttcp", "xprt:\trdma"), Verdict.FAILED), ("device x\n", Verdict.UNKNOWN)]
+    ("text", "expected"),
+    [(STATS, Verdict.PASSED), (STATS.replace("xprt:\ttcp", "xprt:\trdma"), Verdict.FAILED), ("device x\n", Verdict.UNKNOWN)],
 )
 def test_transport_over_ipv6_is_tcp(text, expected):
     given = {"node": NODE, "cluster": SimpleNamespace(storage=[IMAGES])}

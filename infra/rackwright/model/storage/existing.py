@@ -68,7 +68,9 @@ class ExistingNfs(ExistingFileSystem):
     sec: Annotated[NfsSecurity, UpdatePolicy.FORBIDDEN] = Field(
         default=NfsSecurity.SYS, description="Security flavour; those of Kerberos need /etc/krb5.keytab on each client."
     )
-    rdma: Annotated[bool, UpdatePolicy.FORBIDDEN] = Field(default=False, description="Use RDMA, on port 20049 of the server, instead of TCP.")
+    rdma: Annotated[bool, UpdatePolicy.FORBIDDEN] = Field(
+        default=False, description="Use RDMA, on port 20049 of the server, instead of TCP."
+    )
     nconnect: Annotated[int, UpdatePolicy.FORBIDDEN] = Field(
         default=1, ge=1, le=16, description="TCP connections of each client to the server (nfs(5)); not used with `rdma`."
     )

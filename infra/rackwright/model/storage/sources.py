@@ -21,7 +21,9 @@ _LNET: Final = r"(tcp|o2ib|kfi|gni)[0-9]*"
 _NID: Final = re.compile(rf"(?P<host>{_HOST})@(?P<network>{_LNET})")
 _LUSTRE: Final = re.compile(rf"(?P<servers>[^/]+):/(?P<name>{_FSNAME})(?P<folder>{_PATH})?")
 _NFS_HINT: Final = "write server:/folder, for example nas.example.org:/export/home"
-_LUSTRE_HINT: Final = "write the NIDs of the management servers and the file system's name, for example 10.0.0.1@o2ib:10.0.0.2@o2ib:/scratch"
+_LUSTRE_HINT: Final = (
+    "write the NIDs of the management servers and the file system's name, for example 10.0.0.1@o2ib:10.0.0.2@o2ib:/scratch"
+)
 
 
 def parse_nfs_source(text: object) -> str:
@@ -101,7 +103,9 @@ def _require_plain_path(rule: str, text: str, path: str) -> None:
         refuse(rule, f"{text!r}: the folder contains `//`, `.` or `..`", "write the path that the server exports")
 
 
-NfsSource = Annotated[str, BeforeValidator(parse_nfs_source), WithJsonSchema({"type": "string", "pattern": rf"^({_HOST}|\[[^\]]+\]):{_PATH}$"})]
+NfsSource = Annotated[
+    str, BeforeValidator(parse_nfs_source), WithJsonSchema({"type": "string", "pattern": rf"^({_HOST}|\[[^\]]+\]):{_PATH}$"})
+]
 LustreSource = Annotated[
     str, BeforeValidator(parse_lustre_source), WithJsonSchema({"type": "string", "pattern": rf"^[^/\[]+@[^/\[]+:/{_FSNAME}({_PATH})?$"})
 ]

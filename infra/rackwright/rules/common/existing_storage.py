@@ -37,7 +37,9 @@ def existing_nfs_rdma(case: RuleContext) -> Iterator[Violation]:
             cause = "the network of the nodes' addresses has no RDMA device on target vm"
             yield Violation(f"storage.{name}.rdma", cause, "remove it; NFS then uses TCP")
         elif is_ipv6(declared.source):
-            yield Violation(f"storage.{name}.rdma", "RDMA is not supported with an IPv6 address", "name the server, or use its IPv4 address")
+            yield Violation(
+                f"storage.{name}.rdma", "RDMA is not supported with an IPv6 address", "name the server, or use its IPv4 address"
+            )
 
 
 @rule("existing-nfs-connections")

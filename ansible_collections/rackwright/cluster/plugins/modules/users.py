@@ -144,16 +144,18 @@ def local_names() -> frozenset[str]:
         return frozenset(line.partition(":")[0] for line in stream)
 
 
-def steps_for(
-    user: dict[str, Any], home: str, admins: list[str], database: Database, *, create_homes: bool = True
-) -> list[Step]:
+def steps_for(user: dict[str, Any], home: str, admins: list[str], database: Database, *, create_homes: bool = True) -> list[Step]:
     """Return the steps for one user and the group of the same name."""
     name, uid, gid = user["name"], user["uid"], user["gid"]
     for other in database.users.values():
         if other.pw_uid == uid and other.pw_name != name:
             raise UserError(f"user {name}: uid {uid} belongs to {other.pw_name} on this node - choose another in the stack file")
     refuse_taken(f"user {name}", name, gid, database)
-    return [*group_steps(name, gid, database), *user_steps(user, home, database, create_homes=create_homes), *admin_steps(user, admins, database)]
+    return [
+        *group_steps(name, gid, database),
+        *user_steps(user, home, database, create_homes=create_homes),
+        *admin_steps(user, admins, database),
+    ]
 
 
 def refuse_taken(whose: str, name: str, gid: int, database: Database) -> None:

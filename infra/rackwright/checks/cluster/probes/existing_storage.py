@@ -48,8 +48,10 @@ def _is_same_export(found: str, planned: str) -> bool:
 def _is_same_lustre(found: str, planned: str) -> bool:
     """Return whether two sources of Lustre mounts are the same. mount.lustre replaces names by addresses, and `tcp0` by `tcp`.
 
-    >>> _is_same_lustre("10.0.0.1@tcp:10.0.0.2@tcp:/fs/a", "mgs1@tcp0:10.0.0.2@tcp:/fs/a/"), _is_same_lustre("10.0.0.1@tcp:/fs", "10.0.0.9@tcp:/fs")
-    (True, False)
+    >>> _is_same_lustre("10.0.0.1@tcp:10.0.0.2@tcp:/fs/a", "mgs1@tcp0:10.0.0.2@tcp:/fs/a/")
+    True
+    >>> _is_same_lustre("10.0.0.1@tcp:/fs", "10.0.0.9@tcp:/fs")
+    False
     """
     (servers, _, path), (planned_servers, _, planned_path) = found.partition(":/"), planned.partition(":/")
     nids, planned_nids = re.split("([:,])", servers), re.split("([:,])", planned_servers)
@@ -149,7 +151,7 @@ def _command(context: ProbeContext) -> str:
 
 def _query(one: Mapping[str, Any], user: Mapping[str, Any]) -> str:
     below = one["existing"]["user_folder"]
-    choose = f'm={shlex.quote(one["mount"].rstrip("/"))}; '
+    choose = f"m={shlex.quote(one['mount'].rstrip('/'))}; "
     choose += f'f="$m/{below}"' if below else 'case "$h/" in "$m"/*) f=$h;; *) f=$m;; esac'
     ids = f"--reuid {user['uid']} --regid {user['gid']} --init-groups"
     ask = f's=$(timeout -k 1 {scaled(_SECONDS)} setpriv {ids} sh -c {shlex.quote(_QUERY)} - "$f" 2>&1); r=$?'
