@@ -49,14 +49,11 @@ def test_options_match_plan(node: Record, ask: Ask, cluster: Record, expect: Exp
     Over NFS, a mount that is not hard fails writes when its server restarts, and NFS before 4.2 lacks sparse files and server-side copy.
     """
     wanted = {one.mount: options_of(one, node.name) for one in _storage_of(node, cluster)}
-    mounts = {one.mount: _mounted(ask, one, node, cluster) for one in _storage_of(node, cluster)}
-    shown = {
-        one.mount: mounts[one.mount]
-        if isinstance(mounts[one.mount], UnreadableValue)
-        else wanted[one.mount] & shown_options(one, mounts[one.mount].effective)
-        for one in _storage_of(node, cluster)
-    }
-    expect(shown, wanted)
+    found: dict[str, set[str] | frozenset[str] | UnreadableValue] = {}
+    for one in _storage_of(node, cluster):
+        mount = _mounted(ask, one, node, cluster)
+        found[one.mount] = mount if isinstance(mount, UnreadableValue) else wanted[one.mount] & shown_options(one, mount.effective)
+    expect(found, wanted)
 
 
 def test_nfs_transport_matches_plan(node: Record, ask: Ask, cluster: Record, expect: Expect) -> None:
