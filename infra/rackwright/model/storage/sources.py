@@ -46,7 +46,7 @@ def parse_nfs_source(text: object) -> str:
 def parse_lustre_source(text: object) -> str:
     """Return the source of a Lustre mount: NIDs of the management servers, the file system's name, and optionally a folder in it.
 
-    A colon separates servers, a comma the NIDs of one server. IPv6 is refused: its colons cannot be told from separators.
+    A colon separates servers, a comma the NIDs of one server. IPv6 is refused: its colons cannot be distinguished from separators.
 
     >>> parse_lustre_source("10.0.0.1@o2ib:10.0.0.2@o2ib:/scratch")
     '10.0.0.1@o2ib:10.0.0.2@o2ib:/scratch'
