@@ -30,7 +30,7 @@ TEXTS = {
     },
     "lustre_client": {
         "mount.lustre: mount 10.0.0.1@tcp:/fs at /mnt/fs failed: Input/output error\nIs the MGS running?": "lctl ping",
-        "mount.lustre: mount 1.1.1.1@tcp:/f at /mnt failed: No such file or directory\nIs the MGS specification correct?": "Correct the NIDs",
+        "mount.lustre: mount 1.1.1.1@tcp:/f at /m failed: No such file or directory\nIs the MGS specification correct?": "Correct the NIDs",
         "mount.lustre: mount 10.0.0.1@tcp:/fs at /mnt/fs failed: No such device\nAre the lustre modules loaded?": "modprobe lustre",
         "mount: /mnt/fs: unknown filesystem type 'lustre'.": "Install the Lustre client",
         "`stat --file-system /mnt/fs` did not answer within 5 s": "do not restart the mount unit",
