@@ -99,12 +99,21 @@ def _of_fabric(declared: Inventory) -> Presence:
 
 def _of_storage(declared: Inventory) -> Presence:
     storage = declared.cluster.get("storage") or ()
-    return {Feature.STORAGE: bool(storage), Feature.NFS: any(one["kind"] == "nfs" for one in storage)}
+    kinds = {one["kind"] for one in storage}
+    return {
+        Feature.STORAGE: bool(storage),
+        Feature.CREATED_STORAGE: any("existing" not in one for one in storage),
+        Feature.EXISTING_STORAGE: any("existing" in one for one in storage) and bool(declared.cluster.get("users")),
+        Feature.NFS: bool(kinds & {"nfs", "existing-nfs"}),
+        Feature.NFS_SERVER: "nfs" in kinds,
+    }
 
 
 def _of_jobs(declared: Inventory, slurm: Mapping[str, Any], kubernetes: Mapping[str, Any]) -> Presence:
     submit = bool((declared.cluster.get("scheduler") or {}).get("submit_hosts"))
-    storage, tools = bool(declared.cluster.get("storage")), declared.node_stack.get("tools") or ()
+    # Jobs write to file systems that rackwright created, never to those of existing servers.
+    storage = any("existing" not in one for one in declared.cluster.get("storage") or ())
+    tools = declared.node_stack.get("tools") or ()
     return {
         Feature.JOBS: submit and bool(slurm or any(one["users"] for one in kubernetes["namespaces"])),
         Feature.JOBS_SHARE: storage and bool(slurm or (kubernetes and kubernetes["folders"])),

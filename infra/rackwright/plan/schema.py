@@ -139,6 +139,21 @@ class UserGroup(ConfigModel):
     gid: int
 
 
+class ExistingMount(ConfigModel):
+    """Mount of a file system whose servers rackwright does not manage."""
+
+    source: str
+    read_only: bool
+    user_folder: str
+    """Folder below the mount point to which the first user may write; empty for the default."""
+    version: str | None = None
+    """Version of NFS."""
+    sec: str | None = None
+    """Security flavour of NFS."""
+    flock: bool | None = None
+    """Whether locks of Lustre hold between nodes."""
+
+
 class Storage(ConfigModel):
     """A shared file system with its servers and clients."""
 
@@ -149,9 +164,10 @@ class Storage(ConfigModel):
     clients: tuple[str, ...]
     folder: str | None
     """Folder that its only server exports; None where clients mount the whole file system by its servers' names."""
-    size_mib: int
-    """Space that each server reserves; the whole capacity where no node serves it."""
-    mode: str
+    size_mib: int | None
+    """Space that each server reserves; the whole capacity where no node serves it; None for an existing file system."""
+    mode: str | None
+    """Mode of the root folder; None for an existing file system, whose root folder stays as it is."""
     simulated: bool
     rdma: bool = False
     """Whether clients use RDMA."""
@@ -159,6 +175,8 @@ class Storage(ConfigModel):
     """TCP connections of each NFS client; None for RDMA and other kinds."""
     fsx: FsxLustre | None = None
     """Request to AWS, where FSx serves the file system."""
+    existing: ExistingMount | None = None
+    """How clients mount an existing file system; None for one that rackwright creates."""
 
 
 class GpuGres(ConfigModel):

@@ -19,6 +19,7 @@ from rackwright.rules.common import (
     bmc,
     chaos,
     container_networks,
+    existing_storage,
     external_monitoring,
     gpus,
     groups,
@@ -51,7 +52,7 @@ __all__ = ["RULES", "Rule", "RuleContext", "check", "run_rules"]
 
 RULE_MODULES = (
     *(names, network, groups, gpus, mig, stack, versions, efa, storage, scheduler, accounts, partitions, access, users, nodes, hosts),
-    *(bmc, rocm, image_accounts, container_networks, vm, chaos, actions_runner),
+    *(existing_storage, bmc, rocm, image_accounts, container_networks, vm, chaos, actions_runner),
     *(kubernetes_cluster, kubernetes_network, addons, pod_network),
     *(topology, adapters, floor_plan, phases, node_features, tuning, monitoring, alert_receivers, external_monitoring),
     *(instances, images, disks, aws_network, aws_fabric, capacity, tags, fsx, fsx_repositories, budget, limits),

@@ -250,6 +250,10 @@ STARTS_ANEW = "revalidates {}, and stops if a machine differs from its descripti
         ),
         ({"storage__sharedfs": None}, ["leaves /mnt/sharedfs served and mounted (storage.sharedfs)"]),
         (
+            {"storage__home": {"kind": "existing-nfs", "mount": "/mnt/home", "source": "nas:/export/home"}},
+            ["mounts /mnt/home from nas:/export/home (storage.home)"],
+        ),
+        (
             {"groups__login__roles": ["login", "controller"]},
             ["removes the role accounting from login0, whose daemons would keep running: refused (groups.login.roles)"],
         ),
@@ -258,6 +262,13 @@ STARTS_ANEW = "revalidates {}, and stops if a machine differs from its descripti
 )
 def test_an_edit_of_machines_that_exist_replaces_none(fields: dict[str, Any], expected: list[str]) -> None:
     assert told(HOSTS, **fields) == expected
+
+
+def test_existing_file_system_stays_mounted_and_keeps_its_data() -> None:
+    existing = {"kind": "existing-nfs", "mount": "/mnt/home", "source": "nas:/export/home"}
+    assert told({**HOSTS, "storage": {**HOSTS["storage"], "home": existing}}, storage__home=None) == [
+        "leaves /mnt/home mounted, which `up` does not unmount; nothing on nas:/export/home is deleted (storage.home)"
+    ]
 
 
 def test_an_old_release_of_slurm_restarts_where_a_new_one_reloads() -> None:

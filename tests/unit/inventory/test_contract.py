@@ -95,6 +95,21 @@ def test_declared_software_is_in_no_image(more: dict[str, Any]) -> None:
         assert rackwright_inventory.is_baked(rackwright_inventory.inventory(plan, made)["all"]["vars"]["cluster"]) is baked
 
 
+def test_existing_storage_reaches_roles_and_checks() -> None:
+    """The source comes from the stack file, and no check compares size and mode, or writes to the file system."""
+    declared = {
+        "home": {"kind": "existing-nfs", "mount": "/home", "source": "nas:/home", "nconnect": 4},
+        "scratch": {"kind": "existing-lustre", "mount": "/mnt/scratch", "source": "10.0.0.1@tcp:/scratch", "user_folder": "a/b"},
+    }
+    plan = small(storage=declared, users={"alice": {"uid": 2001}})
+    found = rackwright_inventory.inventory(plan, hosts(plan))
+    assert rackwright_inventory.schema_errors(found) == []
+    home, scratch = found["all"]["vars"]["cluster"]["storage"]
+    assert (home["source"], home["size_mib"], home["mode"], home["nconnect"]) == ("nas:/home", None, None, 4)
+    assert home["existing"] == {"read_only": False, "user_folder": "", "version": "4.2", "sec": "sys", "flock": None}
+    assert (scratch["source"], scratch["existing"]["user_folder"], scratch["existing"]["flock"]) == ("10.0.0.1@tcp:/scratch", "a/b", True)
+
+
 def test_options_of_partitions_reach_the_role() -> None:
     """slurm.conf is rendered from the inventory: an option that is not in it has no effect."""
     options: dict[str, Any] = {

@@ -178,6 +178,32 @@ def test_nfs_exports_a_folder_of_its_one_server() -> None:
     ]
 
 
+def test_existing_file_systems_have_no_servers_and_no_volumes() -> None:
+    """Not even where nodes have the role storage: nothing of such a file system is created."""
+    groups = {"login": {"count": 1, "roles": ["login", "controller"]}, "storage": {"count": 1}}
+    declared = {
+        "home": {"kind": "existing-nfs", "mount": "/home", "source": "nas:/home", "nconnect": 4, "clients": ["login"]},
+        "fast": {"kind": "existing-nfs", "mount": "/mnt/fast", "source": "nas:/fast", "rdma": True, "version": "4.1", "sec": "krb5"},
+        "scratch": {"kind": "existing-lustre", "mount": "/mnt/scratch", "source": "10.0.0.1@tcp:/scratch", "read_only": True},
+    }
+    plan = expand(cluster(groups, storage=declared), "lab")
+    assert not any(volume.purpose == "storage" for volume in plan.volumes)
+    assert [(fs.servers, fs.folder, fs.size_mib, fs.mode) for fs in plan.storage] == [((), None, None, None)] * 3
+    assert [(fs.rdma, fs.nconnect, fs.clients) for fs in plan.storage] == [
+        (False, 4, ("login0",)),
+        (True, None, ("login0", "storage0")),
+        (False, None, ("login0", "storage0")),
+    ]
+    assert [
+        fs.existing and (fs.existing.source, fs.existing.version, fs.existing.sec, fs.existing.flock, fs.existing.read_only)
+        for fs in plan.storage
+    ] == [
+        ("nas:/home", "4.2", "sys", None, False),
+        ("nas:/fast", "4.1", "krb5", None, False),
+        ("10.0.0.1@tcp:/scratch", None, None, True, True),
+    ]
+
+
 def test_login_nodes_are_published_on_ports_that_never_move() -> None:
     """A node's port follows from its address, so a second group of login nodes keeps its ports when the first one grows."""
     one = expand(cluster({"login": {"count": 1}, "front": {"count": 1, "roles": ["login"]}}), "lab").access.ports

@@ -20,6 +20,7 @@ from rackwright.checks.cluster.harness.tool_output import (
     read_each_line,
     whole_lines,
 )
+from rackwright.checks.cluster.probes.existing_storage import is_existing, is_planned_source, planned_options, types_of
 
 TYPES: Final = {"moosefs": ("fuse.mfs", "fuse"), "nfs": ("nfs4",), "fsx-lustre": ("lustre",)}
 """Types in the kernel's mount table by kind of storage."""
@@ -53,6 +54,8 @@ class Mount:
 
         `addresses`: address by node, for a source that names the server by its address.
         """
+        if is_existing(one):
+            return self.type in types_of(one) and is_planned_source(one, self.source)
         return self.type in TYPES.get(one.kind, ()) and self._is_from(one, addresses)
 
     def _is_from(self, one: SimpleNamespace, addresses: Mapping[str, str]) -> bool:
@@ -128,6 +131,8 @@ def is_there(
 
 def options_of(one: SimpleNamespace, node: str) -> set[str]:
     """Return the options that a node's mount must have, in the kernel's notation."""
+    if is_existing(one):
+        return planned_options(one)
     if one.kind != "nfs":
         return set(OPTIONS)
     if exported_by(one, node):
