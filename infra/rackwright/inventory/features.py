@@ -103,7 +103,9 @@ def _of_storage(declared: Inventory) -> Presence:
     return {
         Feature.STORAGE: bool(storage),
         Feature.CREATED_STORAGE: any("existing" not in one for one in storage),
-        Feature.EXISTING_STORAGE: any("existing" in one for one in storage) and bool(declared.cluster.get("users")),
+        # Without Kerberos: no check has a user's ticket.
+        Feature.EXISTING_STORAGE: bool(declared.cluster.get("users"))
+        and any((one["existing"].get("sec") or "sys") == "sys" for one in storage if "existing" in one),
         Feature.NFS: bool(kinds & {"nfs", "existing-nfs"}),
         Feature.NFS_SERVER: "nfs" in kinds,
     }

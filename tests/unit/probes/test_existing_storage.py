@@ -13,10 +13,12 @@ import pytest
 from support.rows import each_row
 from support.verdicts import answers_of, verdict_of
 
+from rackwright.catalog.checks import Feature
 from rackwright.checks.cluster import test_storage
 from rackwright.checks.cluster.probes import existing_storage
 from rackwright.checks.cluster.probes.existing_storage import ACCESS, parse_access
 from rackwright.checks.cluster.probes.storage import MOUNTS, ROOTS, TRANSPORTS
+from rackwright.inventory import features
 from rackwright.report.verdict import Verdict
 
 NODE = SimpleNamespace(name="worker0")
@@ -162,10 +164,12 @@ def test_access_to_missing_mount_is_unknown():
     assert access(HOME, "/mnt/data|/mnt/data|writable|1|1|1|1\n", ROOT_LINE)[0] is Verdict.UNKNOWN
 
 
-def test_kerberos_access_is_not_verified():
-    one = existing("existing-nfs", "nas.example.org:/export/home", how={"sec": "krb5"})
-    mounts = GOOD["nfs"][1].replace("sec=sys", "sec=krb5")
-    assert access(one, "/mnt/data|/mnt/data|Permission denied||||\n", mounts)[0] is Verdict.PASSED
+@pytest.mark.parametrize(("flavours", "checked"), [(["krb5"], False), (["krb5p", "sys"], True), (["sys"], True)])
+def test_access_with_kerberos_is_in_no_plan(flavours, checked):
+    """No check has a user's ticket: its result would say nothing about users."""
+    storage = [{"kind": "existing-nfs", "existing": {"sec": flavour}} for flavour in flavours]
+    declared = SimpleNamespace(cluster={"storage": storage, "users": [{"name": "alice"}]})
+    assert features._of_storage(declared)[Feature.EXISTING_STORAGE] is checked
 
 
 def test_size_and_mode_of_existing_storage_are_not_planned():
