@@ -9,7 +9,7 @@ from rackwright.derive.layout import FIRST_OFFSET
 from rackwright.model.address_range import AddressRange
 
 _DEFAULT_SIZE: Final = 4
-"""Number of addresses of the default pool. Chosen: leaves the addresses below it to the gateway and to a control plane's virtual address."""
+"""Number of addresses of the default pool. Chosen: leaves those below it to the gateway and to a control plane's virtual address."""
 
 
 def default_pool(cidr: IPv4Network) -> AddressRange:

@@ -38,7 +38,7 @@ def load_balancer_routed(case: RuleContext) -> Iterator[Violation]:
 @rule("load-balancer-unknown")
 def load_balancer_unknown(case: RuleContext) -> Iterator[Violation]:
     """In an existing network, any address may belong to another device."""
-    if _is_enabled(case) and isinstance(case.cluster.target, HostsTarget) and not _declared(case):
+    if _is_enabled(case) and not case.cluster.target.owns_network and not _declared(case):
         cause = "the free addresses of an existing network are unknown"
         yield Violation(_PATH, cause, f"declare free addresses of {case.cluster.network.cidr} that no DHCP server assigns")
 
@@ -65,12 +65,12 @@ def load_balancer_taken(case: RuleContext) -> Iterator[Violation]:
     """Two machines would answer for one address."""
     if not _is_enabled(case):
         return
-    network = case.cluster.network.cidr
-    for one in _declared(case) or (default_pool(network),):
+    network, is_ours = case.cluster.network.cidr, case.cluster.target.owns_network
+    like = f", like {network.network_address + 4}-{network.network_address + 7}" if is_ours else f" of {network}"
+    for one in _declared(case) or ((default_pool(network),) if is_ours else ()):
         for owner, other in _owners(case):
             if one.overlaps(other):
-                hint = f"use free addresses, like {network.network_address + 4}-{network.network_address + 7}"
-                yield Violation(_PATH, f"{one} contains {owner}", hint)
+                yield Violation(_PATH, f"{one} contains {owner}", f"use free addresses{like}")
 
 
 @rule("load-balancer-overlap")
