@@ -46,13 +46,14 @@ def balancer(run: Run, nodes: Sequence[Object], behind: set[str]) -> Object:
         address = _assigned(run, path + "/" + NAME)
         if not address:
             return {"address": "", "why": _warning(run) or "no event reports a reason"}
-        run.until(lambda pods: any(checks.address(pods, one) for one in behind), checks.POD_START_TIMEOUT)
-        known = time.monotonic() + run.left(checks.KNOWN)
-        result: Object = {"address": address, "behind": sorted(one for one in behind if checks.address(run.pods, one))}
-        if result["behind"]:
+        run.until(lambda pods: all(checks.address(pods, one) for one in behind), checks.POD_START_TIMEOUT)
+        result: Object = {"address": address, "behind": []}
+        if any(checks.address(run.pods, one) for one in behind):
+            known = time.monotonic() + run.left(checks.KNOWN)
             result["announced"] = _announced(run, address)
             result["node"] = _ask_node(address, known)
             result["pod"] = _ask_pod(run, "answers-" + nodes[-1]["name"], address, known)
+            result["behind"] = sorted(one for one in behind if checks.address(run.pods, one))  # Others may have started meanwhile.
         return result
     finally:
         run.api.delete(path + "/" + NAME)
