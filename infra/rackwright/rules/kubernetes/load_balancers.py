@@ -106,7 +106,8 @@ def _owners(case: RuleContext) -> Iterator[tuple[str, AddressRange]]:
 def _nodes(cluster: Cluster) -> Iterator[tuple[str, AddressRange]]:
     if isinstance(cluster.target, HostsTarget):
         for name, machine in cluster.target.machine_by_node.items():
-            yield f"the address of {name}", AddressRange(machine.address, machine.address)
+            if machine.address is not None:
+                yield f"the address of {name}", AddressRange(machine.address, machine.address)
         return
     base = cluster.network.cidr.network_address
     for name, first in blocks(cluster).items():
