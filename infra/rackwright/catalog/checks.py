@@ -114,6 +114,7 @@ class Feature(StrEnum):
     ADDONS = "addons"
     ADDON_HOOKS = "addon-hooks"
     LEADER_WORKER_SETS = "leader-worker-sets"
+    LOAD_BALANCERS = "load-balancers"
     DEVICE_CLAIMS = "device-claims"
     QUEUES = "queues"
     MEASUREMENTS = "measurements"

@@ -166,9 +166,10 @@ def _of_kubernetes(declared: Inventory, kubernetes: Mapping[str, Any]) -> Presen
         Feature.POLICIES: kubernetes["network"]["enforces_network_policy"] and bool(namespaces),
         Feature.VIRTUAL_ADDRESS: bool(kubernetes["virtual_address"]),
         Feature.ADDONS: bool(addons),
-        Feature.ADDON_HOOKS: bool(addons & {"jobset", "trainer", "leaderworkerset", "kueue"}),
+        Feature.ADDON_HOOKS: bool(addons & {"jobset", "trainer", "leaderworkerset", "kueue", "metallb"}),
         Feature.LEADER_WORKER_SETS: "leaderworkerset" in addons,
         Feature.DEVICE_CLAIMS: "dra-example-driver" in addons,
+        Feature.LOAD_BALANCERS: "metallb" in addons,
         Feature.QUEUES: "kueue" in addons,
         Feature.MEASUREMENTS: "metrics-server" in addons,
     }

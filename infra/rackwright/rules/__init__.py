@@ -39,7 +39,7 @@ from rackwright.rules.common import (
 )
 from rackwright.rules.cost import budget, limits
 from rackwright.rules.fabric import adapters, floor_plan, topology
-from rackwright.rules.kubernetes import addons, pod_network
+from rackwright.rules.kubernetes import addons, load_balancers, pod_network
 from rackwright.rules.kubernetes import cluster as kubernetes_cluster
 from rackwright.rules.kubernetes import network as kubernetes_network
 from rackwright.rules.registry import RULES, Rule, RuleContext
@@ -53,7 +53,7 @@ __all__ = ["RULES", "Rule", "RuleContext", "check", "run_rules"]
 RULE_MODULES = (
     *(names, network, groups, gpus, mig, stack, versions, efa, storage, scheduler, accounts, partitions, access, users, nodes, hosts),
     *(existing_storage, bmc, rocm, image_accounts, container_networks, vm, chaos, actions_runner),
-    *(kubernetes_cluster, kubernetes_network, addons, pod_network),
+    *(kubernetes_cluster, kubernetes_network, addons, load_balancers, pod_network),
     *(topology, adapters, floor_plan, phases, node_features, tuning, monitoring, alert_receivers, external_monitoring),
     *(instances, images, disks, aws_network, aws_fabric, capacity, tags, fsx, fsx_repositories, budget, limits),
 )
