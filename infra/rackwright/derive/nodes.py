@@ -5,7 +5,7 @@ The catalogue has the properties of an instance type; the stack file has all oth
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from typing import Final
@@ -14,6 +14,7 @@ from rackwright import catalog
 from rackwright.catalog.instances import InstanceType, instance_types
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Gpus, Group, NodeGpus, NodeOverride, Role, State, roles_of
+from rackwright.model.scheduler.slurm import Partition
 from rackwright.model.target import Target
 
 _NOTHING: Final = NodeOverride()
@@ -64,6 +65,11 @@ def _members(cluster: Cluster) -> Iterator[DeclaredNode]:
         known = instance_types().get(type_) if type_ else None
         for index in range(group.count):
             yield _member(cluster, name, _fitted(group, known), roles, index, known)
+
+
+def members_of_partition(nodes: Iterable[DeclaredNode], partition: Partition) -> list[DeclaredNode]:
+    """Return the nodes of a partition, by group or by name."""
+    return [node for node in nodes if node.group in partition.groups or node.name in partition.nodes]
 
 
 def schedulable_memory(target: Target, declared: int) -> int:
