@@ -50,7 +50,26 @@ from rackwright.stackfile.load import LoadedStack
 __all__ = ["RULES", "Rule", "RuleContext", "check", "run_rules"]
 
 RULE_MODULES = (
-    *(names, network, groups, gpus, mig, stack, versions, efa, storage, scheduler, accounts, partitions, partition_qos, preemption, access, users, nodes, hosts),
+    *(
+        names,
+        network,
+        groups,
+        gpus,
+        mig,
+        stack,
+        versions,
+        efa,
+        storage,
+        scheduler,
+        accounts,
+        partitions,
+        partition_qos,
+        preemption,
+        access,
+        users,
+        nodes,
+        hosts,
+    ),
     *(bmc, rocm, image_accounts, container_networks, vm, chaos, actions_runner),
     *(kubernetes_cluster, kubernetes_network, addons, pod_network),
     *(topology, adapters, floor_plan, phases, node_features, tuning, monitoring, alert_receivers, external_monitoring),

@@ -8,7 +8,20 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-QOS_COLUMNS = ("Name", "Priority", "GrpTRES", "GrpJobs", "MaxTRES", "MaxTRESPU", "MaxJobsPU", "MaxWall", "Preempt", "GraceTime", "UsageFactor", "Flags")
+QOS_COLUMNS = (
+    "Name",
+    "Priority",
+    "GrpTRES",
+    "GrpJobs",
+    "MaxTRES",
+    "MaxTRESPU",
+    "MaxJobsPU",
+    "MaxWall",
+    "Preempt",
+    "GraceTime",
+    "UsageFactor",
+    "Flags",
+)
 QOS_FORMAT = "format=" + ",".join(QOS_COLUMNS)
 ACCOUNT_FORMAT = "format=Account,User,ParentName,Fairshare,GrpTRES,GrpJobs,QOS,DefaultQOS"
 USER_FORMAT = "format=User,DefaultAccount"
