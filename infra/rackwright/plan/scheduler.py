@@ -12,8 +12,8 @@ from rackwright.model.scheduler.kubernetes import Kubernetes as DeclaredKubernet
 from rackwright.model.scheduler.slurm import Account as DeclaredAccount
 from rackwright.model.scheduler.slurm import Partition as Declared
 from rackwright.model.scheduler.slurm import PowerSaving as DeclaredSaving
-from rackwright.model.scheduler.slurm import PreemptionOrder, PreemptMode
 from rackwright.model.scheduler.slurm import Preemption as DeclaredPreemption
+from rackwright.model.scheduler.slurm import PreemptionOrder, PreemptMode
 from rackwright.model.scheduler.slurm import Qos as DeclaredQos
 from rackwright.model.scheduler.slurm import Slurm as DeclaredSlurm
 from rackwright.plan.fabric.labels import labels_of

@@ -118,8 +118,18 @@ RESEARCH = {
     "qos": ["urgent", "normal"],
 }
 URGENT = {
-    **{"name": "urgent", "priority": 100, "gpus": 16, "running_jobs": 6, "gpus_per_job": 4, "gpus_per_user": 8, "running_jobs_per_user": 4},
-    **{"max_time_s": 93600, "preempts": ["normal"], "grace_time_s": 120, "usage_factor": 0.5, "flags": ["DenyOnLimit", "OverPartQOS"]},
+    "name": "urgent",
+    "priority": 100,
+    "gpus": 16,
+    "running_jobs": 6,
+    "gpus_per_job": 4,
+    "gpus_per_user": 8,
+    "running_jobs_per_user": 4,
+    "max_time_s": 93600,
+    "preempts": ["normal"],
+    "grace_time_s": 120,
+    "usage_factor": 0.5,
+    "flags": ["DenyOnLimit", "OverPartQOS"],
 }
 FRESH = {"name": "idle", "priority": 0, "preempts": []}
 SHARED = {"cluster": "lab", "account": "default", "users": ["bob"], "accounts": [RESEARCH], "qos": [URGENT]}
@@ -132,7 +142,8 @@ def shared(sacctmgr: Path) -> Path:
     for name, text in (("qos", QOS), ("accounts", ACCOUNTS), ("users", USERS)):
         (sacctmgr / name).write_text(text)
     (sacctmgr / "sacctmgr").write_text(
-        f'#!/bin/sh\ncd {sacctmgr}\ncase "$*" in *format=Cluster*) cat answer ;; *format=Name) cut -d"|" -f1 qos ;; *format=Name,*) cat qos ;; '
+        f'#!/bin/sh\ncd {sacctmgr}\ncase "$*" in *format=Cluster*) cat answer ;; '
+        f'*format=Name) cut -d"|" -f1 qos ;; *format=Name,*) cat qos ;; '
         f'*format=Account*) cat accounts ;; *format=User*) cat users ;; *) echo "$@" >>said ;; esac\n'
     )
     return sacctmgr
@@ -160,7 +171,8 @@ def changed(row: dict[str, Any], **values: Any) -> dict[str, Any]:
         (
             {**SHARED, "qos": [changed(URGENT, gpus=None, running_jobs=None, gpus_per_job=8, grace_time_s=0, usage_factor=1, flags=[])]},
             [
-                "modify qos where name=urgent set GrpTRES=gres/gpu=-1 GrpJobs=-1 MaxTRES=gres/gpu=8 GraceTime=0 UsageFactor=1.000000 Flags=-1"
+                "modify qos where name=urgent set GrpTRES=gres/gpu=-1 GrpJobs=-1 MaxTRES=gres/gpu=8"
+                " GraceTime=0 UsageFactor=1.000000 Flags=-1"
             ],
         ),
         (

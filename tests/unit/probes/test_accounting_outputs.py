@@ -62,8 +62,18 @@ def test_unread_value_spoils_no_other():
 
 
 URGENT = {
-    **{"name": "urgent", "priority": 100, "gpus": 16, "running_jobs": 6, "gpus_per_job": 4, "gpus_per_user": 8, "running_jobs_per_user": 4},
-    **{"max_time_s": 93600, "preempts": ["normal"], "grace_time_s": 120, "usage_factor": 0.5, "flags": ["DenyOnLimit"]},
+    "name": "urgent",
+    "priority": 100,
+    "gpus": 16,
+    "running_jobs": 6,
+    "gpus_per_job": 4,
+    "gpus_per_user": 8,
+    "running_jobs_per_user": 4,
+    "max_time_s": 93600,
+    "preempts": ["normal"],
+    "grace_time_s": 120,
+    "usage_factor": 0.5,
+    "flags": ["DenyOnLimit"],
 }
 
 
