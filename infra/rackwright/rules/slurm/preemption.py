@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import permutations
 
 from rackwright.derive.nodes import members_of_partition
-from rackwright.model.scheduler.slurm import Partition, PartitionPreemptMode, PreemptionOrder
+from rackwright.model.scheduler.slurm import Partition, PartitionPreemptMode, PreemptionOrder, PreemptMode
 from rackwright.rules.registry import RuleContext, Violation, rule
 
 _BY_PARTITION = "preemption: {by: partition_priority}"
@@ -108,7 +108,7 @@ def preemption_exempt_time_ignored(case: RuleContext) -> Iterator[Violation]:
 def preemption_suspends_by_qos(case: RuleContext) -> Iterator[Violation]:
     """In one partition, the gang scheduler lets both jobs run in turns: the job of the higher QOS gets half of the time."""
     declared = case.slurm.preemption
-    if declared and declared.by is PreemptionOrder.QOS and declared.mode == PartitionPreemptMode.SUSPEND:
+    if declared and declared.by is PreemptionOrder.QOS and declared.mode == PreemptMode.SUSPEND:
         cause = "jobs of one partition would run in turns instead of one preempting the other"
         yield Violation("scheduler.preemption.mode", cause, "use `requeue` or `cancel`, or `by: partition_priority`")
 
