@@ -225,10 +225,17 @@ class Partition(ConfigModel):
     """Seconds; None for `max_time`."""
     max_nodes: int | None = None
     priority_tier: int = 1
+    preempt_mode: str | None = None
+    """None for the mode of the cluster."""
+    grace_time_s: int = 0
     exclusive: bool = False
     allow_accounts: tuple[str, ...] = ()
     """Empty for all."""
     allow_groups: tuple[str, ...] = ()
+    """Empty for all."""
+    qos: str | None = None
+    """QOS whose limits apply to the partition."""
+    allow_qos: tuple[str, ...] = ()
     """Empty for all."""
 
 
@@ -259,10 +266,26 @@ class Qos(ConfigModel):
 
     name: str
     priority: int
+    gpus: int | None = None
+    running_jobs: int | None = None
+    gpus_per_job: int | None = None
     gpus_per_user: int | None
     running_jobs_per_user: int | None
     max_time_s: int | None
     preempts: tuple[str, ...]
+    grace_time_s: int = 0
+    usage_factor: float = 1
+    flags: tuple[str, ...] = ()
+
+
+class Preemption(ConfigModel):
+    """PreemptType and its settings in slurm.conf."""
+
+    by: Literal["partition_priority", "qos"]
+    mode: Literal["requeue", "cancel", "suspend"]
+    gang: bool
+    """Whether the gang scheduler runs, which resumes suspended jobs."""
+    exempt_time_s: int | None
 
 
 class Slurm(ConfigModel):
@@ -278,6 +301,8 @@ class Slurm(ConfigModel):
     accounts: tuple[Account, ...]
     """Parents precede their children."""
     qos: tuple[Qos, ...]
+    preemption: Preemption | None = None
+    """None where no job preempts another."""
     drain_timeout_s: int
     health_interval_s: int | None
     """None where nodes run no health check."""

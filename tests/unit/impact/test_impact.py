@@ -290,6 +290,24 @@ def test_groups_that_change_places_move_each_other() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"groups__worker__names": "worker[0-3]"}, "changes nothing on any node (groups.worker.names)"),
+        ({"groups__worker__names": "worker[0-1],node[001-009]"}, "changes nothing on any node (groups.worker.names)"),
+        ({"groups__worker__names": "worker0,node[001-009]"}, "renames worker1 to node001: refused (groups.worker.names)"),
+        ({"groups__worker__names": "node[001-009]"}, "renames worker0, worker1 to node001, node002: refused (groups.worker.names)"),
+    ],
+)
+def test_no_existing_node_is_renamed(fields: dict[str, Any], words: str) -> None:
+    assert told(LAB, **fields) == [words]
+
+
+def test_a_node_that_is_added_may_have_any_name() -> None:
+    found = told(LAB, groups__worker__names="worker[0-1],node003", groups__worker__count=3)
+    assert "adds node003, joins it to Slurm and verifies it (groups.worker.count)" in found
+
+
 def test_a_file_system_does_not_move_to_another_server() -> None:
     assert told(LAB, groups__worker__roles=["worker", "storage"]) == [
         "moves /mnt/sharedfs from storage0 to worker0, without its data: refused (groups.worker.roles)"

@@ -119,12 +119,25 @@ def test_options_of_partitions_reach_the_role() -> None:
         "priority_tier": 5,
         "exclusive": True,
         "allow_groups": ["alice"],
+        "qos": "floating",
+        "allow_qos": ["normal"],
+        "preempt_mode": "off",
     }
+    qos = {
+        "grp_gpus": 8,
+        "grp_jobs": 4,
+        "max_gpus_per_job": 2,
+        "usage_factor": 0.5,
+        "flags": ["OverPartQOS", "DenyOnLimit"],
+        "grace_time": "2m",
+    }
+    partitions = {"main": {"groups": ["worker"], "default": True, **options}}
+    preemption = {"by": "partition_priority", "mode": "cancel", "exempt_time": "30m"}
     cluster = load_stack(paths.stack_file("lab")).cluster
     assert cluster is not None
     changed = load_cluster(
         cluster.model_dump(mode="json", exclude_unset=True)
-        | {"scheduler": {"kind": "slurm", "partitions": {"main": {"groups": ["worker"], "default": True, **options}}}}
+        | {"scheduler": {"kind": "slurm", "partitions": partitions, "qos": {"floating": qos}, "preemption": preemption}}
     ).cluster
     assert changed is not None
     plan = expand(changed, "lab")
@@ -132,6 +145,12 @@ def test_options_of_partitions_reach_the_role() -> None:
     assert rackwright_inventory.schema_errors(found) == []
     (partition,) = found["all"]["vars"]["cluster"]["scheduler"]["partitions"]
     assert {key: partition[key] for key in options} == options | {"max_time": 28800, "default_time": 3600}
+    scheduler = found["all"]["vars"]["cluster"]["scheduler"]
+    assert scheduler["preemption"] == {"by": "partition_priority", "mode": "cancel", "gang": False, "exempt_time_s": 1800}
+    assert (
+        scheduler["qos"][0].items() >= {"gpus": 8, "running_jobs": 4, "gpus_per_job": 2, "usage_factor": 0.5, "grace_time_s": 120}.items()
+    )
+    assert scheduler["qos"][0]["flags"] == ["DenyOnLimit", "OverPartQOS"]
 
 
 def test_slow_machine_waits_longer_for_connections() -> None:
