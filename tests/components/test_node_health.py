@@ -136,9 +136,10 @@ def test_prolog_fails_on_bad_but_not_slow_node(node: Node) -> None:
 @pytest.mark.parametrize(
     ("says", "status"),
     [("echo JobId=57 JobName=JobState=COMPLETED JobState=RUNNING", 1), ("printf 'JobName=\\377\\033 JobState=RUNNING'", 1),
-     ("echo JobId=57 JobState=RUNNING", 1), ("echo JobId=57 JobState=CONFIGURING", 1), ("echo JobId=57 JobState=CANCELLED", 0),
+     ("echo JobId=57 JobState=RUNNING", 1), ("echo JobId=57 JobState=CONFIGURING", 1),
+     ("echo JobId=57 JobState=SIGNALING", 1), ("echo JobId=57 JobState=CANCELLED", 0),
      ("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", 0), ("echo 'Unable to contact' >&2; exit 1", 1)],
-    ids=["is named like a state", "is named in no encoding", "runs", "is about to", "was cancelled", "is gone", "unknown"],
+    ids=["is named like a state", "is named in no encoding", "runs", "is about to", "has a signal", "was cancelled", "is gone", "unknown"],
 )  # fmt: skip
 def test_prolog_of_ended_job_reports_nothing(node: Node, monkeypatch: pytest.MonkeyPatch, says: str, status: int) -> None:
     """slurmd reports a failed prolog until slurmctld confirms it, which never happens for an ended job: a drain every 15 s."""

@@ -32,10 +32,15 @@ OPTIONS_OF_PARTITION = {
     "default_time": 3600,
     "max_nodes": 2,
     "priority_tier": 4,
+    "preempt_mode": "off",
+    "grace_time_s": 60,
     "exclusive": True,
     "allow_accounts": ["research", "teaching"],
     "allow_groups": ["owners"],
+    "qos": "owners",
+    "allow_qos": ["normal", "urgent"],
 }
+PREEMPTION = {"by": "partition_priority", "mode": "suspend", "gang": True, "exempt_time_s": 1800}
 
 
 def node(name: str, roles: list[str], os_name: str) -> dict[str, Any]:
@@ -70,6 +75,7 @@ def lab(os_name: str, power_saving: dict[str, Any] | None = None) -> dict[str, A
                 "partitions": [{"name": "gpu", "nodes": ["worker0", "worker1"], "default": True, "max_time": None}],
                 "accounts": [{"name": "research"}],
                 "qos": [{"name": "urgent", "preempts": ["normal"]}],
+                "preemption": {"by": "qos", "mode": "requeue", "gang": False, "exempt_time_s": None},
                 "drain_timeout_s": 300,
                 "health_interval_s": 60,
                 "power_saving": power_saving,
@@ -112,7 +118,7 @@ def mixed() -> dict[str, Any]:
     cluster["hosts"] = [{"name": name, "fqdn": f"{name}.x", "address": f"10.0.0.{index + 1}"} for index, name in enumerate(names)]
     cluster["scheduler"] |= {
         "cluster_name": "mixed", "controllers": ["ctl0", "ctl1"], "accounting": None, "nodes": nodes, "partitions": partitions,
-        "accounts": [], "qos": [], "health_interval_s": None,
+        "accounts": [], "qos": [], "preemption": PREEMPTION, "health_interval_s": None,
         "constrains": ["cores", "memory", "devices"], "config_overrides": False, "topology": {"plugin": "topology/tree", "lines": TREE},
     }  # fmt: skip
     return {
@@ -147,6 +153,7 @@ FILES = [
     ("lab-power-saving", "slurm_worker", UNIT),
     *(("mixed", "slurm_controller", path) for path in CONTROLLER),
     ("mixed", "slurm_controller", TREE_FILE),
+    ("lab", "slurm_controller", "etc/rackwright/sacctmgr.conf"),
     ("mixed", "slurm_worker", "etc/default/slurmd"),
     ("mixed", "slurm_worker", UNIT),
 ]

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from support.damage import damages
 
 from rackwright.derive.mig import layout
 from rackwright.model.groups import Gpus
@@ -101,9 +102,14 @@ class Driver:
                     rows.append(f"|   {index}  MIG {profile:<12} {IDS[profile]:>3}       {number:>2}          {place}     |")
                 elif self.computes:
                     rows.append(f"|   {index}     {number:>2}       MIG {profile:<12}     0         0     |")
-        head = "| GPU   Name             Profile  Instance   Placement  |"
-        line = "+-------------------------------------------------------+"
-        return "\n".join([line, head, *(part for row in rows for part in (row, line)), ""]) if rows else ""
+        return table(*rows) if rows else ""
+
+
+def table(*rows: str) -> str:
+    """A table of `nvidia-smi mig` with rows."""
+    line = "+-------------------------------------------------------+"
+    heads = ["| GPU   Name             Profile  Instance   Placement  |", "|                          ID       ID       Start:Size |"]
+    return "\n".join([line, *heads, f"|{'=' * 55}|", *(part for row in rows for part in (row, line)), ""])
 
 
 def load() -> ModuleType:
@@ -225,10 +231,37 @@ def test_table_that_cannot_be_read_is_an_error(text: str) -> None:
         TOOL.instances(text)
 
 
+THREE = table("|   7  MIG 1g.24gb+me.all    65        5          6:3     |", "|   7  MIG 2g.48gb-me         5        1          0:6     |")
+
+
+def test_profiles_of_other_products_are_read() -> None:
+    assert TOOL.instances(f"Warning: persistence mode is disabled\n{THREE}") == [(7, "1g.24gb+me.all", 6, 5), (7, "2g.48gb-me", 0, 1)]
+
+
+def test_damaged_table_loses_no_instance() -> None:
+    """An instance that is not read differs from the plan, and its GPU is divided again."""
+    whole = TOOL.instances(THREE)
+    for damaged in damages(THREE):
+        try:
+            found = TOOL.instances(damaged.text)
+        except TOOL.MigError:
+            continue
+        ends_with_a_row = damaged.what.startswith("cut") and damaged.text.rstrip().endswith("-+")  # as a shorter table does
+        assert len(found) == len(whole) or not damaged.text.strip() or ends_with_a_row, damaged.what
+
+
+def test_list_that_prints_nothing_is_an_error(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TOOL, "run", lambda *command: " \n" if command[1] == "mig" else driver(*command))
+    assert TOOL.main(["check", planned("3g.40gb")]) == 3
+
+
 def test_other_number_of_gpus_is_an_error(driver: Driver) -> None:
     assert TOOL.main(["check", planned("3g.40gb", count=3)]) == 3
 
 
 def test_part_of_an_instance_is_no_compute_instance_of_its_size() -> None:
-    text = "|   0      1       MIG 1c.3g.40gb       0         0     |\n|   0      2       MIG 3g.40gb          2         0     |\n"
+    text = table(
+        "|   0      1       MIG 1c.3g.40gb       0         0          0:1     |",
+        "|   0      2       MIG 3g.40gb          2         0          0:3     |",
+    )
     assert TOOL.occupied(text) == [(0, 2)]

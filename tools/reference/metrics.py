@@ -11,16 +11,18 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from rackwright.drift.document import DriftReport
 from rackwright.drift.metrics import as_text
+from rackwright.operations.chaos.modes import Mode
 from rackwright.report.acceptance import Acceptance, PhaseReport, PhaseState
+from rackwright.report.chaos import EventRecord
 from rackwright.report.document import Report
-from rackwright.report.metrics import acceptance_metrics, verification_metrics
+from rackwright.report.metrics import acceptance_metrics, chaos_metrics, verification_metrics
 from rackwright.report.verdict import Verdict
 from reference.markdown import cell, head, table
 
-_TEXT: Final = """Commands write these metrics after each run to a node of the cluster, where the stack declares `monitoring`:
-[monitoring](../monitoring.md#results). A drift scan also writes its own to the file that the stack file names in `drift`:
-[drift](../drift.md). Every series of a run exists after it, with 0 if nothing was found, so that an alert always has data; measured
-speeds exist where a phase measured them. `stack` is the name of the stack.
+_TEXT: Final = """Commands write these metrics after each run, and `chaos` at each failure, to a node of the cluster, where the stack
+declares `monitoring`: [monitoring](../monitoring.md#results). A drift scan also writes its own to the file that the stack file names
+in `drift`: [drift](../drift.md). Every series of a run exists after it, with 0 if nothing was found, so that an alert always has data;
+measured speeds exist where a phase measured them. `stack` is the name of the stack.
 """
 _BEGAN: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _MEASURED: Final = (
@@ -31,7 +33,9 @@ _MEASURED: Final = (
     ("rdma", "latency_of_all_pairs", "rdma-latency/RAIL/NODE", "µs"),
 )
 """Phase, check, name and unit of one measurement for each metric."""
-_FREE: Final = frozenset({"stack", "node", "rail", "peer", "plan", "level", "operation", "ranks"})
+_JUDGED: Final = (Verdict.PASSED, Verdict.FAILED, Verdict.UNKNOWN)
+"""Verdicts of a failure that was injected."""
+_FREE: Final = frozenset({"stack", "event", "node", "rail", "peer", "plan", "level", "operation", "ranks"})
 """Labels whose values depend on the stack and the run."""
 
 
@@ -57,7 +61,12 @@ def _expositions() -> Mapping[str, str]:
         "Acceptance test": accepted["acceptance"],
         "Acceptance test, phase nccl": accepted["nccl"],
         "Acceptance test, phase rdma": accepted["rdma"],
+        "Injected failures": chaos_metrics("STACK", [_event(mode, verdict) for mode in Mode for verdict in _JUDGED]),
     }
+
+
+def _event(mode: Mode, verdict: Verdict) -> EventRecord:
+    return EventRecord("EVENT", 1, 0, mode.value, "NODE", 0.0, injected=0.0, verdict=verdict)
 
 
 def _measured(phase: str) -> Iterator[dict[str, str | float]]:

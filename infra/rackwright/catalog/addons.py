@@ -24,7 +24,7 @@ class InstalledAddon(ConfigModel):
     namespace: str
     deployment: str | None = None
     daemon_set: str | None = None
-    """The object that runs it, on the control plane or on every node: one of the two."""
+    """The objects that run it, on the control plane and on every node: one of the two, or both."""
 
 
 class Addon(ConfigModel):

@@ -24,8 +24,9 @@ RUNS: Final[Mapping[str, str]] = {
     "verification": "rackwright_verify_last_completion_timestamp_seconds",
     "drift scan": "rackwright_drift_last_completion_timestamp_seconds",
     "acceptance test": "rackwright_acceptance_last_completion_timestamp_seconds",
+    "injected failure": "rackwright_chaos_last_injection_timestamp_seconds",
 }
-"""Runs that are marked in every chart: the metric whose value is the time at which the last one ended."""
+"""What is marked in every chart: the metric whose value is the time at which the last run ended, or the last failure was injected."""
 
 
 class PanelForm(StrEnum):

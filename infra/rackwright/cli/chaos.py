@@ -16,6 +16,9 @@ def chaos(
     mode: Annotated[str, typer.Option("--mode", help="What fails, or `random`; an unknown mode lists all.")] = "",
     interval: Annotated[str, typer.Option("--interval", help="Time from one event to the next.")] = "60s",
     duration: Annotated[str, typer.Option("--for", help="Duration of the run (default: one event).")] = "",
+    hold: Annotated[
+        str | None, typer.Option("--hold", help="Duration of each failure that has one (default: see docs/chaos.md), at most 1h.")
+    ] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Seed of modes, nodes and times; repeats a run.")] = None,
     bandwidth: Annotated[str, typer.Option("--bandwidth-limit", help="network_slow: bandwidth, in units of tc(8).")] = "10mbit",
     target: Annotated[str | None, typer.Option("--target", metavar="NODE", help="Inject into this node only.")] = None,
@@ -32,7 +35,7 @@ def chaos(
 
     Exit codes: 0 all undone and recovered, 1 not so, 2 invalid input or not allowed, 3 undetermined.
     """
-    from rackwright.cli.chaos_options import parse_bandwidth, parse_duration, parse_mode
+    from rackwright.cli.chaos_options import parse_bandwidth, parse_duration, parse_hold, parse_mode
     from rackwright.cli.render.chaos import run_text, score_text
     from rackwright.operations.chaos import records
     from rackwright.operations.chaos.session import ChaosOptions, inject_failures, undo_all
@@ -44,7 +47,9 @@ def chaos(
     code = 0
     if mode:
         every, whole = parse_duration("--interval", interval), parse_duration("--for", duration or interval)
-        options = ChaosOptions(parse_mode(mode), every, whole, seed, parse_bandwidth(bandwidth), target, everybody)
+        chosen = parse_mode(mode)
+        lasts = parse_hold(chosen, hold)
+        options = ChaosOptions(chosen, every, whole, seed, parse_bandwidth(bandwidth), target, everybody, lasts)
         found = inject_failures(stack, options, show_progress, show_message)
         code = Verdict(found["verdict"]["result"]).exit_code
         if not score:

@@ -7,8 +7,11 @@ import re
 from rackwright.errors import InputError
 from rackwright.model.finding import did_you_mean
 from rackwright.model.units import parse_seconds
-from rackwright.operations.chaos.modes import Mode
+from rackwright.operations.chaos.modes import SPECS, Hold, Mode
 from rackwright.operations.chaos.session import RANDOM
+
+_LONGEST_HOLD = 3600
+"""Seconds. Chosen: an alert about a node that does not respond fires after 2 min; jobs wait for the end of a failure."""
 
 
 def parse_mode(text: str) -> str:
@@ -27,6 +30,19 @@ def parse_duration(option: str, text: str) -> int:
         raise InputError(str(error), path=option, hint="write a number and a unit, for example 60s or 10m") from None
     if seconds < 1:
         raise InputError("is too short (expected at least 1s)", path=option, hint="write for example 60s or 10m")
+    return seconds
+
+
+def parse_hold(mode: str, text: str | None) -> int | None:
+    """Return the duration of each failure in seconds; None without one. Raises InputError for a mode whose failures have none."""
+    if text is None:
+        return None
+    if mode != RANDOM and SPECS[Mode(mode)].hold is Hold.MOMENT:
+        lasting = ", ".join(one.value for one in Mode if SPECS[one].hold is not Hold.MOMENT)
+        raise InputError(f"a failure of mode {mode} has no duration", path="--hold", hint=f"omit it, or choose one of {lasting}")
+    seconds = parse_duration("--hold", text)
+    if seconds > _LONGEST_HOLD:
+        raise InputError(f"is too long (found {text}, expected at most 1h)", path="--hold", hint="write for example 5m")
     return seconds
 
 

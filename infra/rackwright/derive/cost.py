@@ -11,6 +11,7 @@ from rackwright.catalog.prices import HOURS_PER_MONTH, UnitPrice, lustre_storage
 from rackwright.model.base import ConfigModel
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Group, Role, roles_of
+from rackwright.model.storage.existing import ExistingFileSystem
 from rackwright.model.storage.exports import MooseFs
 from rackwright.model.storage.fsx import FsxLustre
 from rackwright.model.targets.aws import AwsTarget, CapacityBlock, Instances, Nat, RootVolume, Spot
@@ -190,6 +191,7 @@ def _disks(cluster: Cluster, name: str, group: Group) -> list[int]:
     served = [
         storage
         for storage in cluster.storage.values()
+        if not isinstance(storage, ExistingFileSystem)
         if storage.served_by_nodes and (name in storage.servers if storage.servers else Role.STORAGE in roles)
     ]
     small = any(isinstance(storage, MooseFs) for storage in served) + (Role.ACCOUNTING in roles) + (Role.CONTROLLER in roles)

@@ -11,6 +11,7 @@ from rackwright.derive.fabric_layout import Layout, compute_layout
 from rackwright.derive.layout import capacity_of
 from rackwright.model.cluster import Cluster
 from rackwright.model.fabric.switches import DEFAULT_SWITCH, Fabric, FabricKind
+from rackwright.model.groups import node_names_of
 from rackwright.model.targets.vm import VmTarget
 
 
@@ -111,5 +112,5 @@ def manages_apart(cluster: Cluster, declared: Fabric) -> bool:
     return (
         name is not None
         and declared.kind is FabricKind.INFINIBAND
-        and not any(name == f"{group}{index}" for group in groups_of(cluster, declared) for index in range(cluster.groups[group].count))
+        and not any(name in node_names_of(group, cluster.groups[group]) for group in groups_of(cluster, declared))
     )

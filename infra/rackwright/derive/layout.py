@@ -11,7 +11,7 @@ from ipaddress import IPv4Network
 from typing import Final
 
 from rackwright.model.cluster import Cluster
-from rackwright.model.groups import Group, Role, roles_of
+from rackwright.model.groups import Group, Role, node_names_of, roles_of
 from rackwright.model.tier import Tier
 
 FIRST_OFFSET: Final = 16
@@ -67,10 +67,10 @@ def login_ports(cluster: Cluster) -> dict[str, int]:
         return {}
     offsets = blocks(cluster)
     places = {
-        f"{name}{index}": offsets[name] + index
+        node: offsets[name] + index
         for name, group in cluster.groups.items()
         if Role.LOGIN in roles_of(name, group)
-        for index in range(group.count)
+        for index, node in enumerate(node_names_of(name, group))
     }
     first = min(places.values(), default=0)
     return {name: cluster.access.port + place - first for name, place in places.items()}

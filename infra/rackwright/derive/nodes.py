@@ -5,7 +5,7 @@ The catalogue has the properties of an instance type; the stack file has all oth
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from typing import Final
@@ -13,7 +13,8 @@ from typing import Final
 from rackwright import catalog
 from rackwright.catalog.instances import InstanceType, instance_types
 from rackwright.model.cluster import Cluster
-from rackwright.model.groups import Gpus, Group, NodeGpus, NodeOverride, Role, State, roles_of
+from rackwright.model.groups import Gpus, Group, NodeGpus, NodeOverride, Role, State, node_names_of, roles_of
+from rackwright.model.scheduler.slurm import Partition
 from rackwright.model.target import Target
 
 _NOTHING: Final = NodeOverride()
@@ -62,8 +63,13 @@ def _members(cluster: Cluster) -> Iterator[DeclaredNode]:
         roles = roles_of(name, group)
         type_ = cluster.target.instance_type_of(name)
         known = instance_types().get(type_) if type_ else None
-        for index in range(group.count):
-            yield _member(cluster, name, _fitted(group, known), roles, index, known)
+        for index, node in enumerate(node_names_of(name, group)):
+            yield _member(cluster, name, _fitted(group, known), roles, (index, node), known)
+
+
+def members_of_partition(nodes: Iterable[DeclaredNode], partition: Partition) -> list[DeclaredNode]:
+    """Return the nodes of a partition, by group or by name."""
+    return [node for node in nodes if node.group in partition.groups or node.name in partition.nodes]
 
 
 def schedulable_memory(target: Target, declared: int) -> int:
@@ -88,9 +94,9 @@ def _fitted(group: Group, known: InstanceType | None) -> Group:
 
 
 def _member(
-    cluster: Cluster, group_name: str, group: Group, roles: tuple[Role, ...], index: int, type_: InstanceType | None
+    cluster: Cluster, group_name: str, group: Group, roles: tuple[Role, ...], place: tuple[int, str], type_: InstanceType | None
 ) -> DeclaredNode:
-    name = f"{group_name}{index}"
+    index, name = place
     own = cluster.nodes.get(name, _NOTHING)
     gpus = merge_gpus(group.gpus, own.gpus)
     return DeclaredNode(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from rackwright.model.ranges import compressed
+from rackwright.model.hostlists import compressed
 from rackwright.printable import printable
 
 

@@ -17,7 +17,7 @@ from rackwright import layout
 from rackwright.drivers.failure_reason import HIDDEN, failure_reason, what_changed
 from rackwright.drivers.run_recorder import RunRecorder
 from rackwright.drivers.task_diff import sides
-from rackwright.model.ranges import compressed
+from rackwright.model.hostlists import compressed
 from rackwright.report.redact import Redactor, redactor
 from rackwright.report.run_record import TaskRecord, TaskStatus
 from rackwright.yaml_loader import load_yaml

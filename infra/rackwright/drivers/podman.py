@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from rackwright import layout
 from rackwright.drivers import cgroups
-from rackwright.drivers.process import CompletedProcess, OnCancel, run
+from rackwright.drivers.process import CompletedProcess, OnCancel, ProcessTimeoutError, run
 from rackwright.errors import RackwrightError
 
 STACK_LABEL: Final = "rackwright.stack"
@@ -40,14 +40,21 @@ secret files in place, and a partial one breaks every later `podman secret` on t
 
 
 async def podman(*arguments: str, stdin: bytes | None = None, timeout: float = 120.0, cleans_up: bool = False) -> CompletedProcess:
-    """Run podman; the caller checks the status. Cleanup commands run in a cancelled run, too."""
+    """Run podman; the caller checks the status. Cleanup commands run in a cancelled run, too.
+
+    Raises RackwrightError after the time limit, in seconds.
+    """
     interruption = OnCancel.TERMINATE if arguments[0] in _LONG else OnCancel.FINISH
-    return await run(
-        ["podman", *_runtime(), *arguments],
-        stdin=stdin,
-        timeout=timeout,
-        interruption=OnCancel.IGNORE if cleans_up else interruption,
-    )
+    try:
+        return await run(
+            ["podman", *_runtime(), *arguments],
+            stdin=stdin,
+            timeout=timeout,
+            interruption=OnCancel.IGNORE if cleans_up else interruption,
+        )
+    except ProcessTimeoutError:
+        hint = "another podman command on this machine may hold its storage: `ps -C podman -o pid,etimes,args`; try again when it has ended"
+        raise RackwrightError(f"podman {arguments[0]}: no end after {timeout:.0f} s", hint=hint) from None
 
 
 async def run_checked(*arguments: str, stdin: bytes | None = None, timeout: float = 120.0) -> str:

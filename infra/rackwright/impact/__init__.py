@@ -10,7 +10,7 @@ from rackwright.model.targets.hosts import HostsTarget
 
 __all__ = ["DISRUPTIVE", "Action", "ClusterPlan", "PlannedChange", "impact"]
 
-_REFUSALS = (refusals.forbidden, refusals.renumbered, refusals.moved_data, refusals.lost_roles)
+_REFUSALS = (refusals.forbidden, refusals.renumbered, refusals.renamed, refusals.moved_data, refusals.lost_roles)
 _SUBJECTS = (
     data.lost,
     nodes.recreated,

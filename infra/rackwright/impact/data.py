@@ -13,8 +13,8 @@ def lost(step: Transition) -> Iterator[PlannedChange]:
     now = {shared.name for shared in step.new.plan.storage}
     for shared in step.old.plan.storage:
         if shared.name not in now:
-            words = f"leaves {shared.mount} served and mounted" if step.on_machines else f"deletes {shared.mount} and all data on it"
-            yield PlannedChange(Action.CHANGE if step.on_machines else Action.DESTROY, (shared.name,), (f"storage.{shared.name}",), words)
+            action, words = _removal(step, shared)
+            yield PlannedChange(action, (shared.name,), (f"storage.{shared.name}",), words)
     if step.on_machines:
         return
     kept = {volume.name for volume in step.new.plan.volumes}
@@ -22,6 +22,14 @@ def lost(step: Transition) -> Iterator[PlannedChange]:
         what = _content(volume, step.new.plan)
         if volume.name not in kept and what:
             yield PlannedChange(Action.DESTROY, (volume.node,), _why(step, volume), f"deletes {what} on {volume.node}")
+
+
+def _removal(step: Transition, shared: Storage) -> tuple[Action, str]:
+    if shared.existing is not None:
+        return Action.CHANGE, f"leaves {shared.mount} mounted, which `up` does not unmount; nothing on {shared.existing.source} is deleted"
+    if step.on_machines:
+        return Action.CHANGE, f"leaves {shared.mount} served and mounted"
+    return Action.DESTROY, f"deletes {shared.mount} and all data on it"
 
 
 def _content(volume: Volume, plan: Plan) -> str | None:
@@ -46,7 +54,12 @@ def made(step: Transition) -> Iterator[PlannedChange]:
     before = {shared.name for shared in step.old.plan.storage}
     for shared in step.new.plan.storage:
         if shared.name not in before:
-            words = f"creates {shared.mount}, served by {named(shared.servers)}"
+            existing = shared.existing
+            words = (
+                f"mounts {shared.mount} from {existing.source}"
+                if existing
+                else f"creates {shared.mount}, served by {named(shared.servers)}"
+            )
             yield PlannedChange(Action.ADD, (shared.name,), (f"storage.{shared.name}",), words)
 
 

@@ -21,6 +21,10 @@ _BLOCKS: Final = (
     "keep the groups and their `reserved_addresses`, and add new groups at the end: "
     "addresses follow groups and `reserved_addresses` in order"
 )
+_NAMES: Final = (
+    "keep the names of existing nodes, and add new names at the end of `names`; for other names, reduce the count of the group, "
+    "run `up`, then change `names` and add the nodes again"
+)
 _HOME: Final = "keep its first server, because `up` does not move data; or declare a new file system, copy the data and remove this one"
 _ROLE: Final = "reduce the count of its group, run `up`, then add the node again with its new role"
 
@@ -53,6 +57,17 @@ def renumbered(step: Transition) -> Iterator[PlannedChange]:
 def _shifts(edit: Edit) -> bool:
     """Return whether the edit moves the groups after it: an added, removed or moved group, or roles that need another capacity."""
     return edit.within("groups") and (len(edit.path) <= 2 or edit.path[2] == "roles")
+
+
+def renamed(step: Transition) -> Iterator[PlannedChange]:
+    """Yield groups whose nodes would get other names: the old and the new node would have one address."""
+    before = {(node.group, node.index): node.name for node in step.old.plan.nodes}
+    moved = [(before[place], node) for node in step.new.plan.nodes if before.get(place := (node.group, node.index), node.name) != node.name]
+    for group in dict.fromkeys(node.group for _, node in moved):
+        pairs = [(old, node.name) for old, node in moved if node.group == group]
+        why = step.why(("groups", group, "names"))
+        words = f"renames {named([old for old, _ in pairs])} to {named([new for _, new in pairs])}: refused"
+        yield PlannedChange(Action.REFUSE, (group, *(old for old, _ in pairs)), why, words, _NAMES)
 
 
 def moved_data(step: Transition) -> Iterator[PlannedChange]:

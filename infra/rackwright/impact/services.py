@@ -134,6 +134,8 @@ def _slurm_conf(plan: Plan, said: Slurm) -> tuple[Any, ...]:
         said.topology,
         [(node, places[node.name]) for node in said.nodes],
         [queue.model_copy(update={"gres": ()}) for queue in said.partitions if queue.nodes],
+        said.preemption,
+        said.accounting is not None and bool(said.accounts or said.qos),
     )
 
 

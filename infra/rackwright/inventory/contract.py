@@ -146,7 +146,11 @@ def _unbaked(plan: Plan, node: PlanNode) -> bool:
 
 def _storage(row: Mapping[str, Any], sources: Mapping[str, str]) -> dict[str, Any]:
     """Return a file system for its clients and servers."""
-    return {**{key: value for key, value in row.items() if key != "fsx"}, "source": sources.get(row["name"])}
+    existing = row["existing"]
+    shared = {key: value for key, value in row.items() if key not in {"fsx", "existing"}}
+    if existing is None:
+        return {**shared, "source": sources.get(row["name"])}
+    return {**shared, "source": existing["source"], "existing": {key: value for key, value in existing.items() if key != "source"}}
 
 
 def _scheduler(scheduler: Slurm | Kubernetes) -> dict[str, Any]:

@@ -99,12 +99,23 @@ def _of_fabric(declared: Inventory) -> Presence:
 
 def _of_storage(declared: Inventory) -> Presence:
     storage = declared.cluster.get("storage") or ()
-    return {Feature.STORAGE: bool(storage), Feature.NFS: any(one["kind"] == "nfs" for one in storage)}
+    kinds = {one["kind"] for one in storage}
+    return {
+        Feature.STORAGE: bool(storage),
+        Feature.CREATED_STORAGE: any("existing" not in one for one in storage),
+        # Without Kerberos: no check has a user's ticket.
+        Feature.EXISTING_STORAGE: bool(declared.cluster.get("users"))
+        and any((one["existing"].get("sec") or "sys") == "sys" for one in storage if "existing" in one),
+        Feature.NFS: bool(kinds & {"nfs", "existing-nfs"}),
+        Feature.NFS_SERVER: "nfs" in kinds,
+    }
 
 
 def _of_jobs(declared: Inventory, slurm: Mapping[str, Any], kubernetes: Mapping[str, Any]) -> Presence:
     submit = bool((declared.cluster.get("scheduler") or {}).get("submit_hosts"))
-    storage, tools = bool(declared.cluster.get("storage")), declared.node_stack.get("tools") or ()
+    # Jobs write to file systems that rackwright created, never to those of existing servers.
+    storage = any("existing" not in one for one in declared.cluster.get("storage") or ())
+    tools = declared.node_stack.get("tools") or ()
     return {
         Feature.JOBS: submit and bool(slurm or any(one["users"] for one in kubernetes["namespaces"])),
         Feature.JOBS_SHARE: storage and bool(slurm or (kubernetes and kubernetes["folders"])),
@@ -155,10 +166,11 @@ def _of_kubernetes(declared: Inventory, kubernetes: Mapping[str, Any]) -> Presen
         Feature.POLICIES: kubernetes["network"]["enforces_network_policy"] and bool(namespaces),
         Feature.VIRTUAL_ADDRESS: bool(kubernetes["virtual_address"]),
         Feature.ADDONS: bool(addons),
-        Feature.ADDON_HOOKS: bool(addons & {"jobset", "trainer", "training-operator", "leaderworkerset", "kueue"}),
+        Feature.ADDON_HOOKS: bool(addons & {"jobset", "trainer", "training-operator", "leaderworkerset", "kueue", "metallb"}),
         Feature.LEADER_WORKER_SETS: "leaderworkerset" in addons,
         Feature.PYTORCH_JOBS: "training-operator" in addons,
         Feature.DEVICE_CLAIMS: "dra-example-driver" in addons,
+        Feature.LOAD_BALANCERS: "metallb" in addons,
         Feature.QUEUES: "kueue" in addons,
         Feature.MEASUREMENTS: "metrics-server" in addons,
     }

@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Discriminator, Field, StringConstraints, Tag
 
 from rackwright.model.base import ConfigModel
+from rackwright.model.hostlists import NodeNames, expand_host_list
 from rackwright.model.units import Bytes, Day, Feature, Label, Rack
 from rackwright.model.update_policy import OnTarget, UpdatePolicy
 
@@ -106,9 +107,14 @@ class NodeGpus(ConfigModel):
 
 
 class Group(ConfigModel):
-    """Identical nodes, named `<group><index>`, counting from 0."""
+    """Identical nodes, named `<group><index>`, counting from 0, or as `names` says."""
 
     count: Annotated[int, UpdatePolicy.MEMBERS] = Field(ge=0, le=MAX_NODES, description="Number of nodes.")
+    names: Annotated[NodeNames | None, UpdatePolicy.RENUMBER] = Field(
+        default=None,
+        description="Names of the nodes in order, as a Slurm host list: node[001-064], r[1-4]n[01-16] or gpu-01,gpu-02. "
+        "It may have more names than there are nodes. Default: worker0, worker1 … for group worker. No node can be renamed.",
+    )
     roles: Annotated[tuple[Role, ...], UpdatePolicy.MEMBERS] = Field(
         default=(), description="Roles of the nodes. Default: the group's name, if it is a role."
     )
@@ -150,6 +156,16 @@ class Group(ConfigModel):
         le=_MAX_WEIGHT,
         description="Slurm weight of the nodes: of all nodes that satisfy a job, those with the least weight are allocated first.",
     )
+
+
+def node_names_of(name: str, group: Group) -> tuple[str, ...]:
+    """Return the names of the group's nodes in order. A rule refuses a group with fewer names than nodes.
+
+    >>> node_names_of("worker", Group(count=2)), node_names_of("worker", Group(count=2, names="node[001-064]"))
+    (('worker0', 'worker1'), ('node001', 'node002'))
+    """
+    declared = expand_host_list(group.names) if group.names is not None else ()
+    return declared[: group.count] + tuple(f"{name}{index}" for index in range(len(declared), group.count))
 
 
 def roles_of(name: str, group: Group) -> tuple[Role, ...]:

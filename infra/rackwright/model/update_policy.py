@@ -28,7 +28,7 @@ class UpdatePolicy(StrEnum):
     DATA_LOSS = "data-loss"
     """Data is deleted."""
     RENUMBER = "renumber"
-    """Refused if an existing node would get another address, otherwise no effect."""
+    """Refused if an existing node would get another address or name, otherwise no effect."""
     FORBIDDEN = "forbidden"
     """Refused: `up` would leave a cluster that matches neither the old nor the new stack file."""
 

@@ -12,13 +12,16 @@ from rackwright.model.scheduler.kubernetes import Kubernetes as DeclaredKubernet
 from rackwright.model.scheduler.slurm import Account as DeclaredAccount
 from rackwright.model.scheduler.slurm import Partition as Declared
 from rackwright.model.scheduler.slurm import PowerSaving as DeclaredSaving
+from rackwright.model.scheduler.slurm import Preemption as DeclaredPreemption
+from rackwright.model.scheduler.slurm import PreemptionOrder, PreemptMode
+from rackwright.model.scheduler.slurm import Qos as DeclaredQos
 from rackwright.model.scheduler.slurm import Slurm as DeclaredSlurm
 from rackwright.plan.fabric.labels import labels_of
 from rackwright.plan.fabric.schema import FabricPlan
 from rackwright.plan.fabric.slurm import domains_of, topology
 from rackwright.plan.kubernetes.cluster import expand_kubernetes
 from rackwright.plan.kubernetes.schema import Kubernetes
-from rackwright.plan.schema import Account, GpuGres, Partition, PlanNode, PowerSaving, Qos, SchedulerNode, Slurm, Storage
+from rackwright.plan.schema import Account, GpuGres, Partition, PlanNode, PowerSaving, Preemption, Qos, SchedulerNode, Slurm, Storage
 
 
 def expand_scheduler(
@@ -43,17 +46,8 @@ def _slurm(cluster: Cluster, declared: DeclaredSlurm, stack: str, nodes: Sequenc
         nodes=tuple(_scheduled(cluster, node) for node in workers),
         partitions=_partitions(declared.partitions, workers),
         accounts=_accounts(declared.accounts),
-        qos=tuple(
-            Qos(
-                name=name,
-                priority=one.priority,
-                gpus_per_user=one.max_gpus_per_user,
-                running_jobs_per_user=one.max_jobs_per_user,
-                max_time_s=one.max_wall,
-                preempts=one.preempt,
-            )
-            for name, one in declared.qos.items()
-        ),
+        qos=tuple(_qos(name, one) for name, one in declared.qos.items()),
+        preemption=_preemption(declared),
         drain_timeout_s=declared.drain_timeout,
         health_interval_s=declared.health_check_interval,
         power_saving=_saving(declared.power_saving, workers),
@@ -128,9 +122,13 @@ def _partitions(declared: dict[str, Declared], workers: Sequence[PlanNode]) -> t
             default_time=partition.default_time,
             max_nodes=partition.max_nodes,
             priority_tier=partition.priority_tier,
+            preempt_mode=partition.preempt_mode,
+            grace_time_s=partition.grace_time,
             exclusive=partition.exclusive,
             allow_accounts=partition.allow_accounts,
             allow_groups=partition.allow_groups,
+            qos=partition.qos,
+            allow_qos=partition.allow_qos,
         )
         for name, partition in chosen.items()
     )
@@ -168,6 +166,34 @@ def _accounts(declared: dict[str, DeclaredAccount]) -> tuple[Account, ...]:
                 running_jobs=one.grp_jobs,
                 qos=one.qos,
             )
+
+
+def _qos(name: str, declared: DeclaredQos) -> Qos:
+    return Qos(
+        name=name,
+        priority=declared.priority,
+        gpus=declared.grp_gpus,
+        running_jobs=declared.grp_jobs,
+        gpus_per_job=declared.max_gpus_per_job,
+        gpus_per_user=declared.max_gpus_per_user,
+        running_jobs_per_user=declared.max_jobs_per_user,
+        max_time_s=declared.max_wall,
+        preempts=declared.preempt,
+        grace_time_s=declared.grace_time,
+        usage_factor=declared.usage_factor,
+        flags=tuple(sorted(set(declared.flags))),
+    )
+
+
+def _preemption(declared: DeclaredSlurm) -> Preemption | None:
+    """Return the declared preemption, or that by QOS of which one has a list."""
+    chosen = declared.preemption
+    if chosen is None:
+        chosen = DeclaredPreemption(by=PreemptionOrder.QOS) if any(one.preempt for one in declared.qos.values()) else None
+    if chosen is None:
+        return None
+    modes = {chosen.mode.value, *(one.preempt_mode for one in declared.partitions.values())}
+    return Preemption(by=chosen.by.value, mode=chosen.mode.value, gang=PreemptMode.SUSPEND in modes, exempt_time_s=chosen.exempt_time)
 
 
 def _saving(declared: DeclaredSaving | None, workers: Sequence[PlanNode]) -> PowerSaving | None:

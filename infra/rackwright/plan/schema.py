@@ -139,6 +139,21 @@ class UserGroup(ConfigModel):
     gid: int
 
 
+class ExistingMount(ConfigModel):
+    """Mount of a file system whose servers rackwright does not manage."""
+
+    source: str
+    read_only: bool
+    user_folder: str
+    """Folder below the mount point to which the first user may write; empty for the default."""
+    version: str | None = None
+    """Version of NFS."""
+    sec: str | None = None
+    """Security flavour of NFS."""
+    flock: bool | None = None
+    """Whether locks of Lustre hold between nodes."""
+
+
 class Storage(ConfigModel):
     """A shared file system with its servers and clients."""
 
@@ -149,9 +164,10 @@ class Storage(ConfigModel):
     clients: tuple[str, ...]
     folder: str | None
     """Folder that its only server exports; None where clients mount the whole file system by its servers' names."""
-    size_mib: int
-    """Space that each server reserves; the whole capacity where no node serves it."""
-    mode: str
+    size_mib: int | None
+    """Space that each server reserves; the whole capacity where no node serves it; None for an existing file system."""
+    mode: str | None
+    """Mode of the root folder; None for an existing file system, whose root folder stays as it is."""
     simulated: bool
     rdma: bool = False
     """Whether clients use RDMA."""
@@ -159,6 +175,8 @@ class Storage(ConfigModel):
     """TCP connections of each NFS client; None for RDMA and other kinds."""
     fsx: FsxLustre | None = None
     """Request to AWS, where FSx serves the file system."""
+    existing: ExistingMount | None = None
+    """How clients mount an existing file system; None for one that rackwright creates."""
 
 
 class GpuGres(ConfigModel):
@@ -207,10 +225,17 @@ class Partition(ConfigModel):
     """Seconds; None for `max_time`."""
     max_nodes: int | None = None
     priority_tier: int = 1
+    preempt_mode: str | None = None
+    """None for the mode of the cluster."""
+    grace_time_s: int = 0
     exclusive: bool = False
     allow_accounts: tuple[str, ...] = ()
     """Empty for all."""
     allow_groups: tuple[str, ...] = ()
+    """Empty for all."""
+    qos: str | None = None
+    """QOS whose limits apply to the partition."""
+    allow_qos: tuple[str, ...] = ()
     """Empty for all."""
 
 
@@ -241,10 +266,26 @@ class Qos(ConfigModel):
 
     name: str
     priority: int
+    gpus: int | None = None
+    running_jobs: int | None = None
+    gpus_per_job: int | None = None
     gpus_per_user: int | None
     running_jobs_per_user: int | None
     max_time_s: int | None
     preempts: tuple[str, ...]
+    grace_time_s: int = 0
+    usage_factor: float = 1
+    flags: tuple[str, ...] = ()
+
+
+class Preemption(ConfigModel):
+    """PreemptType and its settings in slurm.conf."""
+
+    by: Literal["partition_priority", "qos"]
+    mode: Literal["requeue", "cancel", "suspend"]
+    gang: bool
+    """Whether the gang scheduler runs, which resumes suspended jobs."""
+    exempt_time_s: int | None
 
 
 class Slurm(ConfigModel):
@@ -260,6 +301,8 @@ class Slurm(ConfigModel):
     accounts: tuple[Account, ...]
     """Parents precede their children."""
     qos: tuple[Qos, ...]
+    preemption: Preemption | None = None
+    """None where no job preempts another."""
     drain_timeout_s: int
     health_interval_s: int | None
     """None where nodes run no health check."""

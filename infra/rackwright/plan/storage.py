@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role
+from rackwright.model.storage.existing import ExistingFileSystem, ExistingLustre, ExistingNfs
 from rackwright.model.storage.exports import Nfs
 from rackwright.model.storage.exports import Storage as Declared
 from rackwright.model.storage.fsx import FsxLustre
 from rackwright.model.units import mebibytes
 from rackwright.plan.kubernetes.cluster import CARRIES
-from rackwright.plan.schema import PlanNode, Storage, Volume
+from rackwright.plan.schema import ExistingMount, PlanNode, Storage, Volume
 
 DATA_PATH = "/srv/rackwright"
 METADATA_PATH = "/var/lib/mfs"
@@ -28,6 +29,8 @@ def expand_storage(cluster: Cluster, nodes: Sequence[PlanNode]) -> tuple[Storage
 
 def _storage(name: str, declared: Declared, nodes: Sequence[PlanNode]) -> Storage:
     taking_part = [node for node in nodes if node.is_in]
+    size, mode = (None, None) if isinstance(declared, ExistingFileSystem) else (mebibytes(declared.size), declared.mode)
+    nfs = declared if isinstance(declared, Nfs | ExistingNfs) else None
     return Storage(
         name=name,
         kind=declared.kind,
@@ -35,13 +38,21 @@ def _storage(name: str, declared: Declared, nodes: Sequence[PlanNode]) -> Storag
         servers=_names(node for node in taking_part if serves(node, declared)),
         clients=_names(node for node in taking_part if not declared.clients or node.group in declared.clients),
         folder=folder_of(name, declared) if isinstance(declared, Nfs) else None,
-        size_mib=mebibytes(declared.size),
-        mode=declared.mode,
+        size_mib=size,
+        mode=mode,
         simulated=False,
-        rdma=isinstance(declared, Nfs) and declared.rdma,
-        nconnect=declared.nconnect if isinstance(declared, Nfs) and not declared.rdma else None,
+        rdma=nfs is not None and nfs.rdma,
+        nconnect=nfs.nconnect if nfs and not nfs.rdma else None,
         fsx=declared if isinstance(declared, FsxLustre) else None,
+        existing=_existing_mount(declared) if isinstance(declared, ExistingNfs | ExistingLustre) else None,
     )
+
+
+def _existing_mount(declared: ExistingNfs | ExistingLustre) -> ExistingMount:
+    common = {"source": declared.source, "read_only": declared.read_only, "user_folder": declared.user_folder}
+    if isinstance(declared, ExistingNfs):
+        return ExistingMount(**common, version=declared.version.value, sec=declared.sec.value)
+    return ExistingMount(**common, flock=declared.flock)
 
 
 def folder_of(name: str, declared: Declared) -> str:
@@ -66,7 +77,11 @@ def expand_volumes(cluster: Cluster, nodes: Sequence[PlanNode]) -> tuple[Volume,
 
 
 def _volumes(cluster: Cluster, node: PlanNode) -> Iterator[Volume]:
-    served = [(name, declared) for name, declared in cluster.storage.items() if serves(node, declared)]
+    served = [
+        (name, declared)
+        for name, declared in cluster.storage.items()
+        if not isinstance(declared, ExistingFileSystem) and serves(node, declared)
+    ]
     for name, declared in served:
         size = mebibytes(declared.size)
         yield Volume(name=f"{node.name}-{name}", node=node.name, mount=folder_of(name, declared), size_mib=size, purpose="storage")

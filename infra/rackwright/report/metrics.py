@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 from rackwright.catalog.reference_values import Quantity, Unit
 from rackwright.report.acceptance import Acceptance, PhaseReport, PhaseState
+from rackwright.report.chaos import EventRecord
 from rackwright.report.document import Report
 from rackwright.report.verdict import Evidence, Verdict
 
@@ -72,6 +74,19 @@ def acceptance_metrics(acceptance: Acceptance) -> dict[str, str]:
     if "rdma" in phases:
         files["rdma"] = _pairs(report, phases["rdma"])
     return files
+
+
+def chaos_metrics(stack: str, events: Sequence[EventRecord]) -> str:
+    """Return the metrics of the failures that a run has injected so far. A failure that is not undone has a series of its own."""
+    found, done = Exposition("chaos", stack), [one for one in events if one.injected is not None]
+    for one in done:
+        if one.undone is None:
+            found.set("failure", "1 while an injected failure is in place", 1, event=one.id, mode=one.mode, node=one.node)
+    for (mode, verdict), count in Counter((one.mode, one.verdict.value) for one in done).items():
+        found.set("failures", "Number of injected failures of the last run", count, mode=mode, verdict=verdict)
+    last = max((one.injected or 0.0 for one in done), default=0.0)
+    found.set("last_injection_timestamp_seconds", "Time at which the last failure was injected; 0 before the first", last)
+    return found.text()
 
 
 def _add_results(found: Exposition, report: Report) -> None:

@@ -19,6 +19,7 @@ from rackwright.rules.common import (
     bmc,
     chaos,
     container_networks,
+    existing_storage,
     external_monitoring,
     gpus,
     groups,
@@ -38,11 +39,11 @@ from rackwright.rules.common import (
 )
 from rackwright.rules.cost import budget, limits
 from rackwright.rules.fabric import adapters, floor_plan, topology
-from rackwright.rules.kubernetes import addons, pod_network
+from rackwright.rules.kubernetes import addons, load_balancers, pod_network
 from rackwright.rules.kubernetes import cluster as kubernetes_cluster
 from rackwright.rules.kubernetes import network as kubernetes_network
 from rackwright.rules.registry import RULES, Rule, RuleContext
-from rackwright.rules.slurm import accounts, partitions, scheduler
+from rackwright.rules.slurm import accounts, partition_qos, partitions, preemption, scheduler
 from rackwright.rules.software import efa, rocm, stack, versions
 from rackwright.stackfile.field_errors import FieldPath
 from rackwright.stackfile.load import LoadedStack
@@ -50,9 +51,10 @@ from rackwright.stackfile.load import LoadedStack
 __all__ = ["RULES", "Rule", "RuleContext", "check", "run_rules"]
 
 RULE_MODULES = (
-    *(names, network, groups, gpus, mig, stack, versions, efa, storage, scheduler, accounts, partitions, access, users, nodes, hosts),
+    *(names, network, groups, gpus, mig, stack, versions, efa, storage, existing_storage, access, users, nodes, hosts),
+    *(scheduler, accounts, partitions, partition_qos, preemption),
     *(bmc, rocm, image_accounts, container_networks, vm, chaos, actions_runner),
-    *(kubernetes_cluster, kubernetes_network, addons, pod_network),
+    *(kubernetes_cluster, kubernetes_network, addons, load_balancers, pod_network),
     *(topology, adapters, floor_plan, phases, node_features, tuning, monitoring, alert_receivers, external_monitoring),
     *(instances, images, disks, aws_network, aws_fabric, capacity, tags, fsx, fsx_repositories, budget, limits),
 )

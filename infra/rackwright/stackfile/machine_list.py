@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from rackwright.model import host_keys
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, Severity, did_you_mean
-from rackwright.model.groups import MAX_NODES
+from rackwright.model.groups import MAX_NODES, node_names_of
 from rackwright.model.targets.hosts import HostsTarget, Machine
 from rackwright.stackfile.field_errors import explain
 
@@ -159,7 +159,7 @@ def _duplicates(rows: Sequence[Row], file: str) -> Iterator[Finding]:
 
 def as_nodes(rows: Sequence[Row], cluster: Cluster, group: str | None, file: str) -> tuple[dict[str, Fields], list[Finding]]:
     """Return the fields by node name, and findings. With a group, unknown names are assigned to its nodes in order and become labels."""
-    nodes = [f"{name}{index}" for name, one in cluster.groups.items() for index in range(one.count) if group in (None, name)]
+    nodes = [node for name, one in cluster.groups.items() if group in (None, name) for node in node_names_of(name, one)]
     node_of = _known(rows, cluster, nodes, by_address=group is not None)
     taken = {*node_of.values(), *_occupied(cluster)}
     free = (node for node in nodes if node not in taken)

@@ -12,7 +12,10 @@ from rackwright.inventory import BAKED
 NODE_CHECKS = (
     *(f"{layout.PACKAGE}/{name}.py" for name in ("errors", "os_release")),
     *(f"{layout.CLUSTER_CHECKS}/harness/{name}.py" for name in ("arguments", "compare", "probe", "tool_output")),
-    *(f"{layout.CLUSTER_CHECKS}/probes/{name}.py" for name in ("directories", "driver_errors", "gpu", "identity", "kernels")),
+    *(
+        f"{layout.CLUSTER_CHECKS}/probes/{name}.py"
+        for name in ("directories", "driver_errors", "existing_storage", "gpu", "identity", "kernels")
+    ),
     *(
         f"{layout.CLUSTER_CHECKS}/probes/{name}.py"
         for name in ("mig", "neighbours", "nvidia_smi", "slurm_states", "smoke", "storage", "units")

@@ -7,44 +7,28 @@ from ipaddress import IPv4Network
 from typing import Any, Final
 
 from rackwright.catalog.addons import addons
-from rackwright.derive.layout import FIRST_OFFSET
+from rackwright.derive.load_balancers import default_pool
 from rackwright.errors import InputError
 from rackwright.model.scheduler.kubernetes import Cni
+from rackwright.plan.kubernetes.load_balancers import load_balancer_objects
 from rackwright.plan.kubernetes.network import cilium_values
 from rackwright.workloads.site import RDMA, Site
 
 Object = dict[str, Any]
 _NVIDIA: Final = "15b3"
 """PCI vendor of Mellanox (pci-ids)."""
-_POOL: Final = 4
-"""Number of addresses of the pool: the last ones below those of the groups."""
 
 
 def metallb(site: Site) -> list[Object]:
-    """Return MetalLB's objects for a few addresses that no group owns, announced by ARP: for one segment, so not in a cloud."""
+    """Return MetalLB's objects for the declared addresses, or for a few that no group owns, announced by ARP: so not in a cloud."""
     if site.plan.target.kind == "aws":
         raise InputError(
             "a VPC does not route addresses that it did not assign", hint="use a Service of type NodePort, or the cloud's load balancer"
         )
     if not site.plan.target.owns_network:
         raise InputError("the plan does not know the free addresses of an existing network", hint="write the address pool by hand")
-    base = IPv4Network(site.plan.network.cidr).network_address
-    last = base + FIRST_OFFSET - 1
-    metadata = {"name": "cluster", "namespace": "metallb-system"}
-    return [
-        {
-            "apiVersion": "metallb.io/v1beta1",
-            "kind": "IPAddressPool",
-            "metadata": metadata,
-            "spec": {"addresses": [f"{last - _POOL + 1}-{last}"]},
-        },
-        {
-            "apiVersion": "metallb.io/v1beta1",
-            "kind": "L2Advertisement",
-            "metadata": metadata,
-            "spec": {"ipAddressPools": ["cluster"]},
-        },
-    ]
+    ranges = site.cluster.load_balancer_addresses or (str(default_pool(IPv4Network(site.plan.network.cidr))),)
+    return list(load_balancer_objects(ranges))
 
 
 def cilium(site: Site) -> list[Object]:

@@ -78,10 +78,10 @@ def run(*command: str) -> str:
 
 def read() -> list[Gpu]:
     """Return the GPUs in the order of their device files; MigError if a GPU is missing."""
-    rows = [row.split(",") for row in run("nvidia-smi", "--query-gpu=" + FIELDS, "--format=csv,noheader").splitlines() if row.strip()]
+    lines = [row.split(",") for row in run("nvidia-smi", "--query-gpu=" + FIELDS, "--format=csv,noheader").splitlines() if row.strip()]
     found, there = instances(listed("-lgi")), occupied(listed("-lci"))
     by_bus = {}
-    for row in rows:
+    for row in lines:
         cells = [cell.strip() for cell in row]
         if len(cells) != 4 or not cells[0].isdigit() or not set(cells[2:]) <= {"Enabled", "Disabled"}:
             raise MigError(f"the MIG mode of a GPU cannot be read: {','.join(row)}")
@@ -115,28 +115,48 @@ def address(bus: str) -> str:
 def listed(what: str) -> str:
     """Return a table of `nvidia-smi mig` of all GPUs; empty without instances, which nvidia-smi reports as an error."""
     try:
-        return run("nvidia-smi", "mig", what)
+        text = run("nvidia-smi", "mig", what)
     except MigError as error:
         if re.search(r"No (GPU|compute) instances found: Not Found|No MIG-enabled devices found", str(error)):
             return ""
         raise
+    if not text.strip():
+        raise MigError(f"nvidia-smi mig {what}: printed nothing")
+    return text
+
+
+def rows(text: str) -> list[str]:
+    """Return the rows of a table of `nvidia-smi mig`; none for an empty text. MigError where a row may be missing.
+
+    A line of `=` follows the titles, one of `-` each row. The GPU of a missing instance would be divided again.
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip().startswith(("|", "+"))]
+    shape = "".join("=" if re.fullmatch(r"\|=+\|", line) else "-" if re.fullmatch(r"\+-+\+", line) else "r" for line in lines)
+    if text and not re.fullmatch(r"-?r*=(r+-)+", shape):
+        raise MigError(f"the list of instances cannot be read: {' '.join(text.split())[:300]}")
+    below = lines[shape.find("=") + 1 :]
+    return [line for line in below if not re.fullmatch(r"\+-+\+", line)]
 
 
 def instances(text: str) -> list[Instance]:
     """Return the rows `|   0  MIG 3g.40gb       9        1          4:4     |` of `nvidia-smi mig -lgi`."""
-    rows = [line for line in text.splitlines() if re.match(r"\|\s+\d+\s+MIG ", line)]
-    found = [re.match(r"\|\s+(\d+)\s+MIG (\S+)\s+\d+\s+(\d+)\s+(\d+):\d+\s*\|", row) for row in rows]
-    if None in found or (text.strip() and not rows):
+    found = [re.fullmatch(r"\|\s+(\d+)\s+MIG ([\w.+-]+)\s+\d+\s+(\d+)\s+(\d+):\d+\s*\|", row) for row in rows(text)]
+    if None in found:
         raise MigError(f"the list of GPU instances cannot be read: {' '.join(text.split())[:300]}")
-    return [Instance(int(one[1]), one[2], int(one[4]), int(one[3])) for one in found if one]
+    return list(dict.fromkeys(Instance(int(one[1]), one[2], int(one[4]), int(one[3])) for one in found if one))
+
+
+def compute_instances(text: str) -> list[tuple[int, int, str]]:
+    """Return GPU, GPU instance and profile of the rows `|   0      1       MIG 3g.40gb    2    0    0:3 |` of `nvidia-smi mig -lci`."""
+    found = [re.match(r"\|\s+(\d+)\s+(\d+)\s+MIG ([\w.+-]+)\s+\d+\s+\d+\s", row) for row in rows(text)]
+    if None in found:
+        raise MigError(f"the list of compute instances cannot be read: {' '.join(text.split())[:300]}")
+    return [(int(one[1]), int(one[2]), one[3]) for one in found if one]
 
 
 def occupied(text: str) -> list[tuple[int, int]]:
     """Return GPU and number of the instances with a compute instance of their whole size, from `nvidia-smi mig -lci`."""
-    rows = re.findall(r"^\|\s+(\d+)\s+(\d+)\s+MIG (\S+)\s+\d+\s+\d+", text, re.MULTILINE)
-    if text.strip() and not rows:
-        raise MigError(f"the list of compute instances cannot be read: {' '.join(text.split())[:300]}")
-    return [(int(gpu), int(number)) for gpu, number, profile in rows if not re.match(r"\d+c\.", profile)]
+    return [(gpu, number) for gpu, number, profile in compute_instances(text) if not re.match(r"\d+c\.", profile)]
 
 
 def difference(gpu: Gpu, wanted: list[Place]) -> str:
@@ -167,8 +187,7 @@ def divide(gpu: Gpu, wanted: list[Place]) -> None:
 
 def compute_owners(gpu: Gpu) -> list[int]:
     """Return the numbers of the GPU instances with any compute instance, also with one of a part of it."""
-    rows = re.findall(r"^\|\s+(\d+)\s+(\d+)\s+MIG ", listed("-lci"), re.MULTILINE)
-    return [int(number) for index, number in rows if int(index) == gpu.instances[0].gpu]
+    return [number for index, number, _ in compute_instances(listed("-lci")) if index == gpu.instances[0].gpu]
 
 
 def targets(gpus: list[Gpu]) -> dict[str, str]:

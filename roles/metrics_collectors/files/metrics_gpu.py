@@ -33,10 +33,13 @@ FIELDS = {
     ),
 }
 IDENTITY = ("index", "uuid", "pci.bus_id", "name", "driver_version")
-OLD_NAMES = {"clocks_event_reasons.active": "clocks_throttle_reasons.active"}
-"""Names before driver 535 (nvidia-smi --help-query-gpu)."""
-NO_DEVICES = 6
-"""Exit status of nvidia-smi if it finds no GPU: NVML_ERROR_NOT_FOUND."""
+OTHER_NAMES = {"clocks_event_reasons.active": "clocks_throttle_reasons.active", "driver_version": "kmd_version"}
+"""Names before driver 535, and of a field that driver 610 calls deprecated (nvidia-smi --help-query-gpu)."""
+ENDS = (0, 2, 6, 8, 9, 10, 12, 14, 15, 18, 255)
+"""Exit statuses with which nvidia-smi may have listed GPUs: 2 rejects a field, 6 finds no GPU, 14 warns of a corrupted infoROM, and 15 or
+255 tells of a GPU that fell off the bus (nvidia-smi(1), RETURN VALUE; nvml.h, nvmlReturn_t)."""
+LOST = re.compile(r"unable to (?:determine|detect) the device handle for|\[?gpu is lost", re.IGNORECASE)
+"""Words with which nvidia-smi reports a GPU that does not respond: in a line of its own, or in the cells of its row."""
 WINDOW = "300000"
 """Milliseconds in which XIDs count: the default of dcgm-exporter."""
 SIMULATED_LOG = "/var/lib/rackwright/gpu-kernel.log"
@@ -57,23 +60,23 @@ def value(cell: str) -> float | None:
 
 
 def rows(text: str, fields: tuple[str, ...]) -> list[dict[str, str]]:
-    """Return the GPUs of CSV without header and units. A line that is no row reports a GPU that the driver lost."""
-    found = []
+    """Return the GPUs of CSV without header and units, each index once, without those that the driver lost."""
+    found: dict[str, dict[str, str]] = {}
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.split(",")]
-        if len(cells) == len(fields) and cells[0].isdigit():
-            found.append(dict(zip(fields, cells, strict=True)))
-    return found
+        if len(cells) == len(fields) and cells[0].isdigit() and not LOST.search(line):
+            found[cells[0]] = dict(zip(fields, cells, strict=True))
+    return list(found.values())
 
 
 def slot(address: str) -> str:
-    """Return a PCI address without function: nvidia-smi prints a domain of eight digits, the kernel of four.
+    """Return a PCI address without function: nvidia-smi prints a domain of eight digits, the kernel of four. Return other text as it is.
 
-    >>> slot("00000000:1B:00.0"), slot("0000:1b:00")
-    ('0000:1b:00', '0000:1b:00')
+    >>> slot("00000000:1B:00.0"), slot("0000:1b:00"), slot("[Unknown Error]")
+    ('0000:1b:00', '0000:1b:00', '[Unknown Error]')
     """
-    domain, bus, place = address.lower().split(".")[0].split(":")
-    return f"{int(domain, 16):04x}:{bus}:{place}"
+    found = re.fullmatch(r"([0-9a-f]+):([0-9a-f]+):([0-9a-f]+)(?:\.[0-9a-f])?", address.lower())
+    return f"{int(found[1], 16):04x}:{found[2]}:{found[3]}" if found else address
 
 
 def xids(text: str) -> Counter[tuple[str, str]]:
@@ -92,18 +95,22 @@ def xids(text: str) -> Counter[tuple[str, str]]:
 
 
 def read_gpus() -> list[dict[str, str]]:
-    """Return the GPUs, queried by the names of new or old drivers. A lost GPU gives nvidia-smi a status of its own."""
-    fields = (*IDENTITY, *FIELDS)
-    for asked in (fields, tuple(OLD_NAMES.get(name, name) for name in fields)):
-        text = output_of(
-            ["nvidia-smi", f"--query-gpu={','.join(asked)}", "--format=csv,noheader,nounits"], statuses=(0, 2, NO_DEVICES, 9, 15)
-        )
-        if "is not a valid field" not in text:
+    """Return the GPUs. A field that the driver rejects is queried by its other name, or left out."""
+    asked = {name: name for name in (*IDENTITY, *FIELDS)}
+    while True:
+        text = output_of(["nvidia-smi", f"--query-gpu={','.join(asked.values())}", "--format=csv,noheader,nounits"], statuses=ENDS)
+        rejected = re.search(r'Field "([^"]+)" is not a valid field', text)
+        if rejected is None:
             break
-    else:
-        raise CollectError(f"nvidia-smi: {text.strip().splitlines()[0]}")
-    found = rows(text, fields)
-    if not found and "No devices were found" not in text:
+        name = next((name for name, used in asked.items() if used == rejected[1]), "")
+        if asked.get(name) == name and name in OTHER_NAMES:
+            asked[name] = OTHER_NAMES[name]
+        elif name in FIELDS:
+            del asked[name]
+        else:
+            raise CollectError(f"nvidia-smi: {rejected[0]}")
+    found = rows(text, tuple(asked))
+    if not found and "No devices were found" not in text and not LOST.search(text):
         raise CollectError(f"nvidia-smi lists no GPU: {(text.strip().splitlines() or ['no output'])[-1]}")
     return found
 
@@ -149,7 +156,7 @@ def collect(configuration: Mapping[str, Any], samples: Samples) -> None:
     for gpu in found:
         labels = labels_of(gpu, simulated)
         for field, (metric, _) in FIELDS.items():
-            number = value(gpu[field])
+            number = value(gpu.get(field, ""))
             if number is not None:
                 samples.set(metric, number, **labels)
     # A GPU that fell off the bus (XID 79) is in the log and in no row.

@@ -22,9 +22,21 @@ def parse(text: str) -> dict[str, dict[str, str]]:
     return found
 
 
+OF_USERS = re.compile(
+    r"user@\d+\.service|session-\w+\.scope|run-([pru]?\d+|r[0-9a-f]{32})(-i\d+)?\.(service|scope)|sshd?@.*\d:\d+-.*\d:\d+(-.*)?\.service"
+    r"|systemd-coredump@\d+.*\.service"
+)
+"""Units of one login, one command, one connection to sshd, one core dump, as in the check `node.no_unit_has_failed`."""
+
+
 def failed_units(text: str) -> int:
-    """Return the number of units that `systemctl list-units --failed --plain --no-legend` lists."""
-    return sum(1 for line in text.splitlines() if line.strip())
+    """Return the number of units of the node that `systemctl list-units --failed --plain --no-legend` lists, without those of users.
+
+    >>> failed_units("a.service loaded failed failed A\\n\u25cf session-3.scope loaded failed failed Session 3\\n\\n")
+    1
+    """
+    names = [line.replace("\u25cf", " ").replace("*", " ").split() for line in text.splitlines()]
+    return sum(1 for words in names if words and not OF_USERS.fullmatch(words[0]))
 
 
 def collect(configuration: Mapping[str, Any], samples: Samples) -> None:

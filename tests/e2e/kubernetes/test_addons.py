@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from support.kubernetes import create_as, kubectl, wait_for
+from support.kubernetes import create_as, kubectl, run_on, wait_for
 from support.project import Project
 
 from rackwright.catalog.kubernetes import own_image
@@ -14,7 +14,7 @@ from rackwright.catalog.kubernetes import own_image
 pytestmark = [pytest.mark.podman, pytest.mark.engine]
 
 STACK = "lab-k8s-addons"
-ADDONS = ["kueue", "jobset", "training-operator", "leaderworkerset", "dra-example-driver", "metrics-server"]
+ADDONS = ["kueue", "jobset", "training-operator", "leaderworkerset", "dra-example-driver", "metrics-server", "metallb"]
 _QUEUE = "kueue.x-k8s.io/queue-name"
 
 
@@ -71,6 +71,16 @@ def claim(name: str) -> str:
     )
 
 
+def balanced(name: str) -> dict[str, Any]:
+    """Return a pod that answers with its name, behind a load balancer."""
+    metadata = {"name": name, "namespace": "research", "labels": {"app": name}}
+    container = {"name": "it", "image": own_image("probe"), "args": ["serve"]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"terminationGracePeriodSeconds": 0, "containers": [container]}}
+    spec = {"type": "LoadBalancer", "selector": {"app": name}, "ports": [{"port": 8080}]}
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+    return {"apiVersion": "v1", "kind": "List", "items": [pod, service]}
+
+
 def autoscaler(deployment: str) -> dict[str, Any]:
     """Return an autoscaler by CPU, like that of the rendered model server."""
     metric = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
@@ -101,7 +111,13 @@ def test_up_passes_every_check(lab: Project) -> None:
     assert report["verdict"] == "passed"
     found = {check["id"].partition("[")[0] for check in report["checks"] if check["id"].startswith("addons.")}
     assert found == {"addons.are_available", "addons.webhooks_respond", "addons.queues_match_plan", "addons.metrics_available"}
-    for name, count in (("pods.pytorch_job_runs", 1), ("pods.leader_worker_set_runs", 1), ("pods.claimed_device_is_given", 2)):
+    pods = (
+        ("pods.pytorch_job_runs", 1),
+        ("pods.leader_worker_set_runs", 1),
+        ("pods.claimed_device_is_given", 2),
+        ("pods.load_balancer_answers", 1),
+    )
+    for name, count in pods:
         assert [check["verdict"] for check in report["checks"] if check["id"].startswith(name)] == ["passed"] * count
 
 
@@ -180,6 +196,19 @@ def test_addon_with_claimed_device_is_not_removed(lab: Project) -> None:
     assert not said.ok and "Pod research/claims" in said.output, said.output
     assert kubectl(lab, api_server) == before  # it serves an API version for the driver
     kubectl(lab, "-n research delete pod claims --wait=true")
+    lab.edit(lambda cluster: cluster["scheduler"].update(addons=ADDONS))
+
+
+def test_service_has_an_address_of_the_pool_and_keeps_its_addon(lab: Project) -> None:
+    create_as(lab, "alice", json.dumps(balanced("web")))
+    assert "condition met" in kubectl(lab, "-n research wait pod/web --for=condition=Ready --timeout=280s")
+    address = "-n research get service web -o jsonpath={.status.loadBalancer.ingress[0].ip}"
+    assert wait_for(lambda: kubectl(lab, address), lambda seen: seen != "") == "10.83.0.12"
+    wait_for(lambda: run_on(lab, "curl -sS -m 5 http://10.83.0.12:8080/").output.strip(), lambda seen: seen == "web")
+    lab.edit(lambda cluster: cluster["scheduler"].update(addons=ADDONS[:-1]))
+    said = lab.pulumi("up", timeout=3000)
+    assert not said.ok and "Service research/web" in said.output, said.output
+    kubectl(lab, "-n research delete service/web pod/web --wait=true")
     lab.edit(lambda cluster: cluster["scheduler"].update(addons=ADDONS))
 
 

@@ -37,6 +37,7 @@ def monitored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     url = project.folder / "receiver-url"
     url.write_text(f"http://127.0.0.1:{PORT}/")
     described = load_yaml(project.stack_file.read_text())
+    described["config"]["rackwright:cluster"]["chaos"] = "allowed"
     described["config"]["rackwright:cluster"]["monitoring"] |= {
         "scrape_interval": "5s",
         "receivers": {"test": {"kind": "webhook", "url_file": str(url)}},
@@ -215,6 +216,22 @@ def test_lost_node_sends_one_alert(monitored: Project) -> None:
         assert new - {"Watchdog"} == {"TargetDown"}
     finally:
         monitored.run_checked("up", "--refresh")
+
+
+def test_injected_failure_is_detected_by_an_alert_and_published(monitored: Project) -> None:
+    """TargetDown fires a minute after the first missed scrape."""
+    said = monitored.rackwright("chaos", monitored.stack, "--mode", "node_kill", "--target", "worker1", "--hold", "2m", "--json")
+    assert said.ok, said.end
+    (record,) = (monitored.home / monitored.stack / "chaos").glob("chaos-*.json")
+    found = json.loads(record.read_text())
+    (event,) = found["events"]
+    seconds = {one["by"]: one["seconds"] for one in event["detected_by"]}
+    assert 60 <= seconds["alert TargetDown"] < 120 and found["alerts"]["problem"] is None
+    assert event["undone"] - event["injected"] >= 120 and event["clean"]
+    series = query(monitored, "/api/v1/query?query=max_over_time(rackwright_chaos_failure[10m])")["data"]["result"]
+    assert [(one["metric"]["mode"], one["metric"]["node"]) for one in series] == [("node_kill", "worker1")]
+    (last,) = query(monitored, "/api/v1/query?query=rackwright_chaos_last_injection_timestamp_seconds")["data"]["result"]
+    assert float(last["value"][1]) == pytest.approx(event["injected"], abs=1)
 
 
 def test_watchdog_arrives_at_the_deadman_switch(monitored: Project) -> None:

@@ -238,6 +238,25 @@ class TestTakenAway:
         told = run(addons, asked("present", folder))
         assert told["failed"] is refused and ("unfinished work: Pod research/train-0" in told.get("msg", "")) is refused
 
+    @pytest.mark.parametrize(
+        ("annotations", "ingress", "refused"),
+        [
+            ({"metallb.io/ip-allocated-from-pool": "cluster"}, [{"ip": "10.83.0.12"}], True),
+            ({"metallb.io/ip-allocated-from-pool": "cluster"}, [], False),
+            ({}, [{"ip": "10.83.0.200"}], False),
+        ],
+        ids=["of-the-addon", "not-assigned", "of-another"],
+    )
+    def test_a_service_with_an_address_of_it_is_work(
+        self, run: Any, cluster: Cluster, folder: Path, annotations: dict[str, str], ingress: list[dict[str, str]], refused: bool
+    ) -> None:
+        cluster.put("Deployment", "controller", labels={"rackwright.addon/name": "metallb"})
+        metadata = {"namespace": "research", "annotations": annotations}
+        cluster.put("Service", "vllm", labels={}, metadata=metadata, status={"loadBalancer": {"ingress": ingress}})
+        told = run(addons, asked("removable", folder))
+        assert told["failed"] is refused and ("unfinished work: Service research/vllm" in told.get("msg", "")) is refused
+        assert cluster.deleted == []
+
     def test_an_addon_of_daemon_sets_is_taken_away(self, run: Any, cluster: Cluster, folder: Path) -> None:
         for kind in ("DeviceClass", "DaemonSet", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ClusterRole"):
             cluster.put(kind, "x", labels={"rackwright.addon/name": "dra-example-driver"})

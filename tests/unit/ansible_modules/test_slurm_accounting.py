@@ -97,7 +97,9 @@ def test_other_output_is_an_error(run: Any, sacctmgr: Path) -> None:
 
 
 # As printed by 24.11.5, after accounts, limits and a quality of service were made by hand.
-QOS = "normal|0||||\nurgent|100|gres/gpu=8|4|1-02:00:00|normal\n"
+QOS = """normal|0||||||||00:00:00|1.000000|
+urgent|100|gres/gpu=16|6|gres/gpu=4|gres/gpu=8|4|1-02:00:00|normal|00:02:00|0.500000|OverPartQOS,DenyOnLimit
+"""
 ACCOUNTS = """root|||1|||normal|
 root|root||1|||normal|
 default||root|1|||normal|
@@ -115,7 +117,21 @@ RESEARCH = {
     "running_jobs": 5,
     "qos": ["urgent", "normal"],
 }
-URGENT = {"name": "urgent", "priority": 100, "gpus_per_user": 8, "running_jobs_per_user": 4, "max_time_s": 93600, "preempts": ["normal"]}
+URGENT = {
+    "name": "urgent",
+    "priority": 100,
+    "gpus": 16,
+    "running_jobs": 6,
+    "gpus_per_job": 4,
+    "gpus_per_user": 8,
+    "running_jobs_per_user": 4,
+    "max_time_s": 93600,
+    "preempts": ["normal"],
+    "grace_time_s": 120,
+    "usage_factor": 0.5,
+    "flags": ["DenyOnLimit", "OverPartQOS"],
+}
+FRESH = {"name": "idle", "priority": 0, "preempts": []}
 SHARED = {"cluster": "lab", "account": "default", "users": ["bob"], "accounts": [RESEARCH], "qos": [URGENT]}
 
 
@@ -126,7 +142,8 @@ def shared(sacctmgr: Path) -> Path:
     for name, text in (("qos", QOS), ("accounts", ACCOUNTS), ("users", USERS)):
         (sacctmgr / name).write_text(text)
     (sacctmgr / "sacctmgr").write_text(
-        f'#!/bin/sh\ncd {sacctmgr}\ncase "$*" in *format=Cluster*) cat answer ;; *format=Name*) cat qos ;; '
+        f'#!/bin/sh\ncd {sacctmgr}\ncase "$*" in *format=Cluster*) cat answer ;; '
+        f'*format=Name) cut -d"|" -f1 qos ;; *format=Name,*) cat qos ;; '
         f'*format=Account*) cat accounts ;; *format=User*) cat users ;; *) echo "$@" >>said ;; esac\n'
     )
     return sacctmgr
@@ -152,9 +169,18 @@ def changed(row: dict[str, Any], **values: Any) -> dict[str, Any]:
         ({**SHARED, "qos": [changed(URGENT, max_time_s=61)]}, ["modify qos where name=urgent set MaxWall=2"]),
         ({**SHARED, "qos": [changed(URGENT, preempts=[])]}, ["modify qos where name=urgent set Preempt="]),
         (
-            {**SHARED, "qos": [URGENT, changed(URGENT, name="idle", preempts=[], priority=0)]},
-            ["add qos idle", "modify qos where name=idle set MaxTRESPU=gres/gpu=8 MaxJobsPU=4 MaxWall=1560"],
+            {**SHARED, "qos": [changed(URGENT, gpus=None, running_jobs=None, gpus_per_job=8, grace_time_s=0, usage_factor=1, flags=[])]},
+            [
+                "modify qos where name=urgent set GrpTRES=gres/gpu=-1 GrpJobs=-1 MaxTRES=gres/gpu=8"
+                " GraceTime=0 UsageFactor=1.000000 Flags=-1"
+            ],
         ),
+        (
+            {**SHARED, "qos": [URGENT, changed(FRESH, gpus_per_user=8, running_jobs_per_user=4, max_time_s=93600, flags=["NoReserve"])]},
+            ["add qos idle", "modify qos where name=idle set MaxTRESPU=gres/gpu=8 MaxJobsPU=4 MaxWall=1560 Flags=NoReserve"],
+        ),
+        ({**SHARED, "qos": [URGENT, FRESH], "only_qos_names": True}, ["add qos idle"]),
+        ({**SHARED, "qos": [changed(URGENT, priority=7)], "only_qos_names": True}, []),
         (
             {**SHARED, "accounts": [RESEARCH, changed(RESEARCH, name="vision", parent="research", qos=[], gpus=None, running_jobs=None)]},
             [
@@ -177,7 +203,10 @@ def changed(row: dict[str, Any], **values: Any) -> dict[str, Any]:
         *("as declared", "another share", "no limits any more", "no quality of service any more", "a longest job, rounded up"),
         *(
             "preempts nobody any more",
+            "other limits and no flags of a quality of service",
             "a new quality of service",
+            "only the names of new ones",
+            "only the names, of which none is new",
             "an account below another",
             "a user who moves",
             "a user who is no longer named",

@@ -40,6 +40,27 @@ def test_a_new_user_gets_group_number_shell_and_home() -> None:
     ]
 
 
+def test_new_user_gets_no_home_on_existing_server() -> None:
+    steps = users.steps_for(ALICE, "/home", ADMINS, database(), create_homes=False)
+    assert [" ".join(step.command) for step in steps] == [
+        "groupadd --gid 2001 alice",
+        "useradd --uid 2001 --gid 2001 --shell /bin/bash --no-create-home --home-dir /home/alice alice",
+    ]
+
+
+@pytest.mark.parametrize("ids", [(1999, 2001), (2001, 1999)])
+def test_ids_stay_when_home_is_on_existing_server(ids: tuple[int, int]) -> None:
+    """usermod(8) would give the files in the home the new owner or group."""
+    live = database(entry("alice", *ids), groups={"alice": 2001})
+    with pytest.raises(users.UserError, match="home directory is on an existing server - declare these ids"):
+        users.steps_for(ALICE, "/home", ADMINS, live, create_homes=False)
+
+
+def test_shell_changes_when_home_is_on_existing_server() -> None:
+    steps = users.steps_for(ALICE, "/home", ADMINS, database(entry("alice", 2001, 2001, "/bin/sh")), create_homes=False)
+    assert [step.command[0] for step in steps] == ["usermod"]
+
+
 def test_a_user_as_declared_needs_nothing() -> None:
     assert commands(database(entry("alice", 2001, 2001)), ALICE) == []
 

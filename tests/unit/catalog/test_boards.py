@@ -26,7 +26,14 @@ NOT_YET_SCRAPED = {
     *("rackwright_rank_cpu_seconds", "rackwright_rank_seconds", "rackwright_rank_samples", "rackwright_ranks_errors"),
 }
 """Metrics of the collectors `ranks` and `jobs`, later than those files; tests/unit/metrics/test_jobs.py reads what the collectors write."""
-LAB_ONLY_WITH_RUNS = ("rackwright_acceptance_", "rackwright_drift_", "rackwright_nccl_", "rackwright_rdma_", "rackwright_verify_")
+LAB_ONLY_WITH_RUNS = (
+    "rackwright_acceptance_",
+    "rackwright_chaos_",
+    "rackwright_drift_",
+    "rackwright_nccl_",
+    "rackwright_rdma_",
+    "rackwright_verify_",
+)
 """Metrics of results: they exist after the first run, and are written by rackwright.report.metrics and rackwright.drift.metrics."""
 SCRAPE_S = 15
 PANELS = [pytest.param(board, panel, id=f"{board.name}: {panel.title}") for board in boards() for panel in board.panels]
@@ -116,7 +123,9 @@ def test_plan_without_parts_has_no_empty_board() -> None:
 
 @pytest.mark.parametrize("metric", RUNS.values())
 def test_runs_are_metrics_of_results(metric: str) -> None:
-    assert metric.startswith(LAB_ONLY_WITH_RUNS) and metric.endswith("_last_completion_timestamp_seconds")
+    assert metric.startswith(LAB_ONLY_WITH_RUNS) and metric.endswith(
+        ("_last_completion_timestamp_seconds", "_last_injection_timestamp_seconds")
+    )
 
 
 ROW = {"form": "lines", "unit": "count", "expr": "up", "legend": "<job>"}

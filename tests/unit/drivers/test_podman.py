@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -81,3 +82,15 @@ def test_a_container_of_a_check_is_the_stacks_and_no_stranger(monkeypatch: pytes
 
 def test_checks_mark_their_containers_as_drift_knows_them() -> None:
     assert probe_container.EPHEMERAL == podman.EPHEMERAL_LABEL
+
+
+def test_command_without_end_is_named_with_what_may_hold_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit of another process holds podman's storage for minutes on a busy machine."""
+    waits = tmp_path / "podman"
+    waits.write_text("#!/bin/sh\nexec sleep 600\n")
+    waits.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(podman, "_runtime", lambda: ["--runtime", "runc"])
+    with pytest.raises(RackwrightError, match=r"^podman pause: no end after 0 s") as raised:
+        asyncio.run(podman.podman("pause", "lab-worker0", timeout=0.2))
+    assert "another podman command" in raised.value.hint

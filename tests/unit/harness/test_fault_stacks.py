@@ -41,6 +41,10 @@ WITHOUT_LAB = {
         "the kernel's NFS client does not run in a container",
         "tests/unit/probes/test_nfs_transports.py",
     ),
+    "storage.users_have_access": (
+        "existing file systems are mounted by the kernel, which a container cannot do",
+        "tests/unit/probes/test_existing_storage.py",
+    ),
     "jobs.ssh_requires_job": ("Slurm has no control groups of its own in a container", "tests/unit/probes/test_ssh_access.py"),
     "slurm.login_daemon_runs": (
         "login nodes of the labs run slurmctld, which has the configuration",

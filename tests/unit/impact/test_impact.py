@@ -250,6 +250,10 @@ STARTS_ANEW = "revalidates {}, and stops if a machine differs from its descripti
         ),
         ({"storage__sharedfs": None}, ["leaves /mnt/sharedfs served and mounted (storage.sharedfs)"]),
         (
+            {"storage__home": {"kind": "existing-nfs", "mount": "/mnt/home", "source": "nas:/export/home"}},
+            ["mounts /mnt/home from nas:/export/home (storage.home)"],
+        ),
+        (
             {"groups__login__roles": ["login", "controller"]},
             ["removes the role accounting from login0, whose daemons would keep running: refused (groups.login.roles)"],
         ),
@@ -258,6 +262,13 @@ STARTS_ANEW = "revalidates {}, and stops if a machine differs from its descripti
 )
 def test_an_edit_of_machines_that_exist_replaces_none(fields: dict[str, Any], expected: list[str]) -> None:
     assert told(HOSTS, **fields) == expected
+
+
+def test_existing_file_system_stays_mounted_and_keeps_its_data() -> None:
+    existing = {"kind": "existing-nfs", "mount": "/mnt/home", "source": "nas:/export/home"}
+    assert told({**HOSTS, "storage": {**HOSTS["storage"], "home": existing}}, storage__home=None) == [
+        "leaves /mnt/home mounted, which `up` does not unmount; nothing on nas:/export/home is deleted (storage.home)"
+    ]
 
 
 def test_an_old_release_of_slurm_restarts_where_a_new_one_reloads() -> None:
@@ -277,6 +288,24 @@ def test_groups_that_change_places_move_each_other() -> None:
     assert [str(consequence).splitlines()[0] for consequence in found] == [
         f"renumbers group {group}: refused (groups)" for group in ("storage", "login")
     ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"groups__worker__names": "worker[0-3]"}, "changes nothing on any node (groups.worker.names)"),
+        ({"groups__worker__names": "worker[0-1],node[001-009]"}, "changes nothing on any node (groups.worker.names)"),
+        ({"groups__worker__names": "worker0,node[001-009]"}, "renames worker1 to node001: refused (groups.worker.names)"),
+        ({"groups__worker__names": "node[001-009]"}, "renames worker0, worker1 to node001, node002: refused (groups.worker.names)"),
+    ],
+)
+def test_no_existing_node_is_renamed(fields: dict[str, Any], words: str) -> None:
+    assert told(LAB, **fields) == [words]
+
+
+def test_a_node_that_is_added_may_have_any_name() -> None:
+    found = told(LAB, groups__worker__names="worker[0-1],node003", groups__worker__count=3)
+    assert "adds node003, joins it to Slurm and verifies it (groups.worker.count)" in found
 
 
 def test_a_file_system_does_not_move_to_another_server() -> None:

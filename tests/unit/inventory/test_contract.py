@@ -95,6 +95,21 @@ def test_declared_software_is_in_no_image(more: dict[str, Any]) -> None:
         assert rackwright_inventory.is_baked(rackwright_inventory.inventory(plan, made)["all"]["vars"]["cluster"]) is baked
 
 
+def test_existing_storage_reaches_roles_and_checks() -> None:
+    """The source comes from the stack file, and no check compares size and mode, or writes to the file system."""
+    declared = {
+        "home": {"kind": "existing-nfs", "mount": "/home", "source": "nas:/home", "nconnect": 4},
+        "scratch": {"kind": "existing-lustre", "mount": "/mnt/scratch", "source": "10.0.0.1@tcp:/scratch", "user_folder": "a/b"},
+    }
+    plan = small(storage=declared, users={"alice": {"uid": 2001}})
+    found = rackwright_inventory.inventory(plan, hosts(plan))
+    assert rackwright_inventory.schema_errors(found) == []
+    home, scratch = found["all"]["vars"]["cluster"]["storage"]
+    assert (home["source"], home["size_mib"], home["mode"], home["nconnect"]) == ("nas:/home", None, None, 4)
+    assert home["existing"] == {"read_only": False, "user_folder": "", "version": "4.2", "sec": "sys", "flock": None}
+    assert (scratch["source"], scratch["existing"]["user_folder"], scratch["existing"]["flock"]) == ("10.0.0.1@tcp:/scratch", "a/b", True)
+
+
 def test_options_of_partitions_reach_the_role() -> None:
     """slurm.conf is rendered from the inventory: an option that is not in it has no effect."""
     options: dict[str, Any] = {
@@ -104,12 +119,25 @@ def test_options_of_partitions_reach_the_role() -> None:
         "priority_tier": 5,
         "exclusive": True,
         "allow_groups": ["alice"],
+        "qos": "floating",
+        "allow_qos": ["normal"],
+        "preempt_mode": "off",
     }
+    qos = {
+        "grp_gpus": 8,
+        "grp_jobs": 4,
+        "max_gpus_per_job": 2,
+        "usage_factor": 0.5,
+        "flags": ["OverPartQOS", "DenyOnLimit"],
+        "grace_time": "2m",
+    }
+    partitions = {"main": {"groups": ["worker"], "default": True, **options}}
+    preemption = {"by": "partition_priority", "mode": "cancel", "exempt_time": "30m"}
     cluster = load_stack(paths.stack_file("lab")).cluster
     assert cluster is not None
     changed = load_cluster(
         cluster.model_dump(mode="json", exclude_unset=True)
-        | {"scheduler": {"kind": "slurm", "partitions": {"main": {"groups": ["worker"], "default": True, **options}}}}
+        | {"scheduler": {"kind": "slurm", "partitions": partitions, "qos": {"floating": qos}, "preemption": preemption}}
     ).cluster
     assert changed is not None
     plan = expand(changed, "lab")
@@ -117,6 +145,12 @@ def test_options_of_partitions_reach_the_role() -> None:
     assert rackwright_inventory.schema_errors(found) == []
     (partition,) = found["all"]["vars"]["cluster"]["scheduler"]["partitions"]
     assert {key: partition[key] for key in options} == options | {"max_time": 28800, "default_time": 3600}
+    scheduler = found["all"]["vars"]["cluster"]["scheduler"]
+    assert scheduler["preemption"] == {"by": "partition_priority", "mode": "cancel", "gang": False, "exempt_time_s": 1800}
+    assert (
+        scheduler["qos"][0].items() >= {"gpus": 8, "running_jobs": 4, "gpus_per_job": 2, "usage_factor": 0.5, "grace_time_s": 120}.items()
+    )
+    assert scheduler["qos"][0]["flags"] == ["DenyOnLimit", "OverPartQOS"]
 
 
 def test_slow_machine_waits_longer_for_connections() -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import doctest
+import importlib
 import json
 from pathlib import Path
 
 import pytest
+
+from rackwright.checks.cluster.probes import identity
+from rackwright.checks.cluster.probes.nvidia_smi import ENDS
 
 from .conftest import Collect, module
 
@@ -51,6 +55,11 @@ def test_missing_tool_is_no_success(collect: Collect, subject: str) -> None:
 
 
 UNIT = "Id={}\nActiveState={}\nNRestarts={}\n\n"
+FAILED_UNITS = (
+    "a.service loaded failed failed A\nuser@2001.service loaded failed failed User Manager\n"
+    "\u25cf session-3.scope loaded failed failed Session 3\n"
+    "systemd-coredump@7-812-0.service loaded failed failed Process Core Dump\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +73,7 @@ UNIT = "Id={}\nActiveState={}\nNRestarts={}\n\n"
     ],
 )
 def test_units(collect: Collect, shown: str, expected: tuple[int, int]) -> None:
-    found = collect("units", {"systemctl show": shown, "systemctl list-units": "a.service loaded failed failed A\n"})
+    found = collect("units", {"systemctl show": shown, "systemctl list-units": FAILED_UNITS})
     assert found['rackwright_unit_active{name="munge.service"}'] == expected[0]
     assert found['rackwright_unit_active{name="slurmd.service"}'] == expected[1]
     assert found["rackwright_units_failed"] == 1
@@ -210,6 +219,17 @@ def of_gpu(found: dict[str, float], metric: str, index: int) -> float | None:
             None,
             id="gpu-lost",
         ),
+        pytest.param(HEALTHY.replace(", 31,", ", [GPU is lost],"), 1, "DCGM_FI_DEV_GPU_TEMP", None, id="gpu-lost-in-its-row"),
+        pytest.param(
+            "Unable to determine the device handle for GPU0000:10:00.0: Unknown Error\n",
+            0,
+            "DCGM_FI_DEV_GPU_TEMP",
+            None,
+            id="only-gpu-lost",
+        ),
+        pytest.param(HEALTHY.replace("00000000:20:00.0", "[Unknown Error]"), 2, "DCGM_FI_DEV_GPU_TEMP", 31, id="address-unreadable"),
+        pytest.param(GPU.format(0, "10", 30, 0, 0) * 2, 1, "DCGM_FI_DEV_GPU_TEMP", None, id="row-twice"),
+        pytest.param(HEALTHY + "WARNING: infoROM is corrupted at gpu 0000:20:00.0\n", 2, "DCGM_FI_DEV_GPU_TEMP", 31, id="inforom"),
         pytest.param(HEALTHY.replace("\n", "\r\n"), 2, "DCGM_FI_DEV_GPU_TEMP", 31, id="carriage-returns"),
         pytest.param(HEALTHY, 2, "DCGM_FI_DEV_ENFORCED_POWER_LIMIT", 700, id="power-limit"),
         pytest.param(HEALTHY.replace("No, No", "Yes, No"), 2, "DCGM_FI_DEV_ROW_REMAP_PENDING", 1, id="remap-pending"),
@@ -229,6 +249,12 @@ def test_gpu_driver_without_answer(collect: Collect, said: str) -> None:
     assert found[success("gpu")] == 0 and "rackwright_gpus_present" not in found
 
 
+def test_collectors_and_checks_agree() -> None:
+    """On exit statuses of nvidia-smi (2 rejects a field), and on units that say nothing about the node."""
+    assert set(module("gpu").ENDS) - {2} == set(ENDS)
+    assert module("units").OF_USERS.pattern == identity._OF_USERS.pattern
+
+
 def test_gpu_fields_of_old_drivers(collect: Collect, monkeypatch: pytest.MonkeyPatch) -> None:
     gpu, asked = module("gpu"), []
 
@@ -240,6 +266,26 @@ def test_gpu_fields_of_old_drivers(collect: Collect, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(gpu, "output_of", answer)
     assert len(gpu.read_gpus()) == 2 and len(asked) == 2
+
+
+@pytest.mark.parametrize(("rejected", "count"), [(("driver_version", "remapped_rows.failure"), 1), (("uuid",), 0), (("x",), 0)])
+def test_gpu_fields_that_the_driver_rejects(monkeypatch: pytest.MonkeyPatch, rejected: tuple[str, ...], count: int) -> None:
+    """A field costs its own value alone; a GPU without an identity is none."""
+    gpu = module("gpu")
+
+    def answer(command: list[str], statuses: tuple[int, ...] = (0,)) -> str:
+        names = command[1].partition("=")[2].split(",")
+        wrong = next((name for name in rejected if name in names or name == "x"), "")
+        cells = ", ".join("580.95.05" if name == "kmd_version" else "0" for name in names)
+        return f'Field "{wrong}" is not a valid field to query.\n' if wrong else f"{cells}\n"
+
+    monkeypatch.setattr(gpu, "output_of", answer)
+    if not count:
+        with pytest.raises(importlib.import_module("rackwright_metrics").CollectError, match=f'Field "{rejected[0]}"'):
+            gpu.read_gpus()
+        return
+    (row,) = gpu.read_gpus()
+    assert (row["driver_version"], row["remapped_rows.pending"], "remapped_rows.failure" in row) == ("580.95.05", "0", False)
 
 
 XID = "NVRM: Xid (PCI:0000:{}:00): {}, pid='<unknown>', name=<unknown>\n"
@@ -279,6 +325,7 @@ def cable(found: dict[str, float], a: str) -> float | None:
         pytest.param("".join(CABLES[1:]), (0, 1, 1), 0, id="unplugged"),
         pytest.param("".join(CABLES).replace(" 7 1 0x", " 7 3 0x"), (0, 1, 1), 1, id="wrong-port"),
         pytest.param("".join(CABLES).replace("leaf-su1-r0", "MF0;leaf-su1-r0:MQM9700/U1"), (1, 1, 1), 0, id="managed-switch"),
+        pytest.param("".join(CABLES).replace(" mlx5_0", ".example.net mlx5_0"), (1, 1, 1), 0, id="names-with-domain"),
         pytest.param("".join(CABLES).replace("\n", "\r\n").replace("\r\n", "\n"), (1, 1, 1), 0, id="carriage-returns"),
     ],
 )
@@ -288,6 +335,22 @@ def test_fabric_cables(collect: Collect, links: str, up: tuple[int, ...], unplan
     assert (cable(found, "worker0/mlx5_0"), cable(found, "worker1/mlx5_0"), cable(found, "leaf-su1-r0")) == up
     assert found["rackwright_fabric_cables_unplanned"] == unplanned
     assert found[success("fabric")] == 1
+
+
+def test_fabric_cable_to_unnamed_device_is_left_out(collect: Collect) -> None:
+    """A node whose adapters have no name yet is no missing cable; the others are told, and so is a port without a link."""
+    unnamed = "".join(CABLES).replace("worker0 mlx5_0", "MT4129 ConnectX7   Mellanox Technologies")
+    found = collect("fabric", {**FABRIC, "ibnetdiscover": unnamed})
+    assert (cable(found, "worker0/mlx5_0"), cable(found, "worker1/mlx5_0")) == (None, 1)
+    assert found["rackwright_fabric_names_match_plan"] == 1
+
+
+def test_fabric_chips_of_a_switch_are_apart(collect: Collect) -> None:
+    """Two chips with one host name both have a port 1: neither is the planned switch, and no cable is up by their sum."""
+    chips = "".join(CABLES).replace("'leaf-su1-r0' - 'spine-01'", "'MF0;leaf-su1-r0:CS8500/L01/U2' - 'spine-01'")
+    chips = chips.replace("'leaf-su1-r0'", "'MF0;leaf-su1-r0:CS8500/L01/U1'")
+    found = collect("fabric", {**FABRIC, "ibnetdiscover": chips})
+    assert [cable(found, end) for end in ("worker0/mlx5_0", "worker1/mlx5_0", "leaf-su1-r0")] == [None, None, None]
 
 
 def test_fabric_with_other_names_has_no_missing_cables(collect: Collect) -> None:

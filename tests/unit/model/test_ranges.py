@@ -63,6 +63,18 @@ def test_a_range_may_begin_anywhere() -> None:
     assert [str(each[name].address) for name in ("worker0", "worker1", "worker2")] == ["10.20.0.99", "10.20.0.50", "10.20.0.51"]
 
 
+def test_a_range_keeps_leading_zeros() -> None:
+    machines = {"login0": {"address": "10.20.0.2"}, "node[008-009,011],r1n[01-02]": {"address": "10.20.0.50"}}
+    each = target(machines).machine_by_node
+    assert {name: str(machine.address) for name, machine in each.items() if name != "login0"} == {
+        "node008": "10.20.0.50",
+        "node009": "10.20.0.51",
+        "node011": "10.20.0.52",
+        "r1n01": "10.20.0.53",
+        "r1n02": "10.20.0.54",
+    }
+
+
 def test_a_group_whose_name_ends_in_a_digit_counts_from_its_first_index() -> None:
     assert list(target({"a1[0-1]": {"address": "10.20.0.50"}}).machine_by_node)[:2] == ["a10", "a11"]
 
@@ -70,11 +82,11 @@ def test_a_group_whose_name_ends_in_a_digit_counts_from_its_first_index() -> Non
 @pytest.mark.parametrize(
     ("key", "says"),
     [
-        ("worker[2-1]", "ends before its start"),
+        ("worker[2-1]", "is not a range"),
         ("worker[0-9999]", "has too many machines"),
-        ("worker[00-63]", "neither a node name nor a range"),
-        ("worker[0-2", "neither a node name nor a range"),
-        ("[0-2]", "neither a node name nor a range"),
+        ("worker[0-1],worker1", "`worker1` is listed twice"),
+        ("worker[0-2", "is not a host list"),
+        ("[0-2]", "`0` is not a DNS label"),
         ("Worker0", "neither a node name nor a range"),
     ],
 )

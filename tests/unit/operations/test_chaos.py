@@ -151,7 +151,24 @@ def test_killed_rank_is_detected_by_job_and_loses_steps(cluster: Cluster) -> Non
     assert one["target"] == {"node": "worker1", "rank": 1, "pid": 9, "job": "41"}
     assert (one["undone_by"], one["recovered"], one["run"], one["verdict"]) == ("itself", True, TRAIN, "passed")
     assert [by["by"] for by in one["detected_by"]] == ["training job"]
-    assert found["verdict"]["result"] == "passed" and "passed: " in run_text(found) and "rank_kill" in run_text(found)
+    assert found["verdict"]["result"] == "passed" and all(text in run_text(found) for text in ("passed: ", "rank_kill", "training job "))
+
+
+def test_failures_are_published_while_they_last_and_afterwards(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: list[str] = []
+
+    async def publish(_declared: Any, files: dict[str, str]) -> list[str]:
+        texts.append(files["chaos"])
+        return ["login0: cannot write the metrics of this run"]
+
+    monkeypatch.setattr(session, "publish", publish)
+    said: list[str] = []
+    inject_failures(STACK, ChaosOptions("node_kill", 1, 1, 1), ignore, said.append)
+    assert "rackwright_chaos_failure{" in texts[0] and "rackwright_chaos_failure{" not in texts[-1]
+    assert 'verdict="passed"' in texts[-1] and said.count("login0: cannot write the metrics of this run") == 1
+    texts.clear()
+    undo_all(STACK, said.append)
+    assert len(texts) == 1 and "rackwright_chaos_failure{" not in texts[0], "a killed command leaves its failures published"
 
 
 def test_killed_node_is_started_and_run_recovers(cluster: Cluster) -> None:

@@ -37,7 +37,7 @@ def queues(cluster: Kubernetes) -> dict[str, dict[str, Any]]:
 
 def test_they_come_in_the_order_in_which_one_knows_the_other() -> None:
     """Kueue looks for the kinds that it queues: JobSet's and Trainer's must be there by then. The order of the list does not matter."""
-    planned = ["jobset", "trainer", "training-operator", "leaderworkerset", "dra-example-driver", "kueue", "metrics-server"]
+    planned = ["jobset", "trainer", "training-operator", "leaderworkerset", "dra-example-driver", "kueue", "metrics-server", "metallb"]
     for listed in (planned[::-1], [*planned[3:], *planned[:3]]):
         assert [one.name for one in scheduler(addons=listed).addons] == planned
 
@@ -46,11 +46,37 @@ def test_each_has_the_image_of_its_part() -> None:
     assert all(one.image.startswith(f"rackwright.local/{one.name}:{one.version}-") for one in scheduler().addons)
 
 
-def test_each_has_one_object_that_runs_it() -> None:
+def test_each_has_the_objects_that_run_it() -> None:
+    both = {"dra-example-driver": ["daemon_set"], "metallb": ["deployment", "daemon_set"]}
     for one in scheduler().addons:
-        assert [key for key in ("deployment", "daemon_set") if key in one.model_dump()] == [
-            "daemon_set" if one.name == "dra-example-driver" else "deployment"
-        ]
+        assert [key for key in ("deployment", "daemon_set") if key in one.model_dump()] == both.get(one.name, ["deployment"])
+
+
+def balancers(cluster: Kubernetes) -> dict[str, dict[str, Any]]:
+    return {one["kind"]: one for one in cluster.objects if one["apiVersion"] == "metallb.io/v1beta1"}
+
+
+@pytest.mark.parametrize(
+    ("declared", "ranges"),
+    [([], ["10.83.0.12-10.83.0.15"]), (["10.83.0.4/31", "10.83.0.9"], ["10.83.0.4-10.83.0.5", "10.83.0.9-10.83.0.9"])],
+    ids=["default", "declared"],
+)
+def test_metallb_announces_one_pool_of_the_addresses(declared: list[str], ranges: list[str]) -> None:
+    cluster = scheduler(addons=["metallb"], load_balancer_addresses=declared)
+    found = balancers(cluster)
+    assert list(cluster.load_balancer_addresses) == found["IPAddressPool"]["spec"]["addresses"] == ranges
+    assert found["L2Advertisement"]["spec"]["ipAddressPools"] == [found["IPAddressPool"]["metadata"]["name"]]
+    assert {one["metadata"]["labels"]["app.kubernetes.io/managed-by"] for one in found.values()} == {"rackwright"}
+
+
+def test_without_metallb_no_address_is_assigned() -> None:
+    cluster = scheduler(addons=["jobset"])
+    assert balancers(cluster) == {} and "load_balancer_addresses" not in cluster.model_dump()
+
+
+def test_pool_that_is_printed_is_the_one_that_is_applied() -> None:
+    plan = planned(addons=["metallb"], load_balancer_addresses=["10.83.0.4/31"])
+    assert [one["spec"] for one in render(plan, "metallb")] == [one["spec"] for one in balancers(plan.scheduler).values()]  # type: ignore[arg-type]
 
 
 def test_without_kueue_there_are_no_queues() -> None:

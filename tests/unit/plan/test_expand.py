@@ -178,6 +178,32 @@ def test_nfs_exports_a_folder_of_its_one_server() -> None:
     ]
 
 
+def test_existing_file_systems_have_no_servers_and_no_volumes() -> None:
+    """Not even where nodes have the role storage: nothing of such a file system is created."""
+    groups = {"login": {"count": 1, "roles": ["login", "controller"]}, "storage": {"count": 1}}
+    declared = {
+        "home": {"kind": "existing-nfs", "mount": "/home", "source": "nas:/home", "nconnect": 4, "clients": ["login"]},
+        "fast": {"kind": "existing-nfs", "mount": "/mnt/fast", "source": "nas:/fast", "rdma": True, "version": "4.1", "sec": "krb5"},
+        "scratch": {"kind": "existing-lustre", "mount": "/mnt/scratch", "source": "10.0.0.1@tcp:/scratch", "read_only": True},
+    }
+    plan = expand(cluster(groups, storage=declared), "lab")
+    assert not any(volume.purpose == "storage" for volume in plan.volumes)
+    assert [(fs.servers, fs.folder, fs.size_mib, fs.mode) for fs in plan.storage] == [((), None, None, None)] * 3
+    assert [(fs.rdma, fs.nconnect, fs.clients) for fs in plan.storage] == [
+        (False, 4, ("login0",)),
+        (True, None, ("login0", "storage0")),
+        (False, None, ("login0", "storage0")),
+    ]
+    assert [
+        fs.existing and (fs.existing.source, fs.existing.version, fs.existing.sec, fs.existing.flock, fs.existing.read_only)
+        for fs in plan.storage
+    ] == [
+        ("nas:/home", "4.2", "sys", None, False),
+        ("nas:/fast", "4.1", "krb5", None, False),
+        ("10.0.0.1@tcp:/scratch", None, None, True, True),
+    ]
+
+
 def test_login_nodes_are_published_on_ports_that_never_move() -> None:
     """A node's port follows from its address, so a second group of login nodes keeps its ports when the first one grows."""
     one = expand(cluster({"login": {"count": 1}, "front": {"count": 1, "roles": ["login"]}}), "lab").access.ports
@@ -282,7 +308,7 @@ def test_no_stack_may_give_a_group_the_name_of_a_feature() -> None:
 def test_options_of_partitions_and_nodes_reach_scheduler() -> None:
     """Slurm gets them from the plan; groups and partitions without any have Slurm's defaults."""
     options = {"default_time": "1h", "max_nodes": 2, "priority_tier": 4, "exclusive": True}
-    options |= {"allow_accounts": ["default"], "allow_groups": ["alice"]}
+    options |= {"allow_accounts": ["default"], "allow_groups": ["alice"], "qos": "floating", "allow_qos": ["normal"], "preempt_mode": "off"}
     said = cluster(
         {"login": {"count": 1}, "worker": {"count": 2, "features": ["ib"], "weight": 7}, "a": {"count": 1, "roles": ["worker"]}},
         scheduler={"kind": "slurm", "partitions": {"big": {"groups": ["worker"], **options}, "small": {"groups": ["a"]}}},
@@ -291,7 +317,7 @@ def test_options_of_partitions_and_nodes_reach_scheduler() -> None:
     assert isinstance(planned, Slurm)
     assert {(node.features, node.weight) for node in planned.nodes} == {(("ib",), 7), ((), 1)}
     big, small = (partition.model_dump(include=set(options)) for partition in planned.partitions)
-    assert big == {**options, "default_time": 3600, "allow_accounts": ("default",), "allow_groups": ("alice",)}
+    assert big == {**options, "default_time": 3600, "allow_accounts": ("default",), "allow_groups": ("alice",), "allow_qos": ("normal",)}
     assert small == {
         "default_time": None,
         "max_nodes": None,
@@ -299,7 +325,35 @@ def test_options_of_partitions_and_nodes_reach_scheduler() -> None:
         "exclusive": False,
         "allow_accounts": (),
         "allow_groups": (),
+        "qos": None,
+        "allow_qos": (),
+        "preempt_mode": None,
     }
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "planned"),
+    [
+        ({}, None),
+        ({"qos": {"idle": {}, "urgent": {"priority": 7}}}, None),
+        ({"qos": {"idle": {}, "urgent": {"preempt": ["idle"]}}}, ("qos", "requeue", False, None)),
+        ({"preemption": {"by": "qos", "mode": "cancel", "exempt_time": "5m"}}, ("qos", "cancel", False, 300)),
+        ({"preemption": {"by": "partition_priority", "mode": "suspend"}}, ("partition_priority", "suspend", True, None)),
+        (
+            {"preemption": {"by": "partition_priority"}, "partitions": {"cpu": {"groups": ["worker"], "preempt_mode": "suspend"}}},
+            ("partition_priority", "requeue", True, None),
+        ),
+        (
+            {"preemption": {"by": "partition_priority"}, "partitions": {"cpu": {"groups": ["worker"], "preempt_mode": "off"}}},
+            ("partition_priority", "requeue", False, None),
+        ),
+    ],
+)
+def test_preemption_follows_from_qos_and_partitions(scheduler: dict[str, Any], planned: tuple[Any, ...] | None) -> None:
+    said = cluster({"login": {"count": 1}, "worker": {"count": 1}}, scheduler={"kind": "slurm", **scheduler})
+    found = expand(said, "lab").scheduler
+    assert isinstance(found, Slurm)
+    assert planned == (found.preemption and tuple(found.preemption.model_dump().values()))
 
 
 def test_slurm_gets_no_memory_that_a_machine_does_not_show() -> None:

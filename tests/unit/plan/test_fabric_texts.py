@@ -15,7 +15,7 @@ import pytest
 from rackwright.catalog.switches import media
 from rackwright.errors import InputError
 from rackwright.inventory import Host, inventory, paths, schema_errors
-from rackwright.model.ranges import compressed
+from rackwright.model.hostlists import compressed
 from rackwright.plan import Plan, expand
 from rackwright.plan.fabric import netlist, wiring
 from rackwright.plan.fabric.cable_list import as_csv, rows

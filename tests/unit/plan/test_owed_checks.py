@@ -30,6 +30,7 @@ NOWHERE = {
     "storage.exports_match_plan": NFS,
     "storage.one_nfs_version_is_served": NFS,
     "storage.nfs_transport_matches_plan": ("no committed stack mounts NFS", "tests/unit/probes/test_nfs_transports.py"),
+    "storage.users_have_access": ("no committed stack mounts existing file systems", "tests/unit/probes/test_existing_storage.py"),
     "node.threads_match_plan": ("no committed stack declares threads per core", "tests/unit/probes/test_threads.py"),
     "gpu.mig_matches_plan": ("no committed stack divides its GPUs", "tests/unit/probes/test_mig.py"),
     "software.imex_domain_is_ready": ("no committed stack has racks with NVLink switch trays", "tests/unit/probes/test_imex.py"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +14,7 @@ from rackwright.checks.cluster.probes.accounting import gpus_of, only_local, par
 from rackwright.errors import UndeterminedError
 
 SHARES = "Account|User|ParentName|Share|GrpTRES|GrpJobs|QOS|Def QOS\n"
-QOS = "Name|Priority|MaxTRESPU|MaxJobsPU|MaxWall|Preempt\n"
+QOS = "Name|Priority|GrpTRES|GrpJobs|MaxTRES|MaxTRESPU|MaxJobsPU|MaxWall|Preempt|GraceTime|UsageFactor|Flags\n"
 ROOT = "root|||1|||normal|\nroot|root||1|||normal|\n"
 
 
@@ -51,9 +52,54 @@ def test_unread_value_spoils_no_other():
     found = account("physics||root|?|gres/gpu=many|7|normal|")
     assert isinstance(found.fairshare, UnreadableValue) and isinstance(found.gpus, UnreadableValue)
     assert (found.running_jobs, found.parent) == (7, "root")
-    qos = parse_qos(f"{QOS}normal|0||||\nlong|5|gres/gpu=8|2|soon|normal\n")
-    assert isinstance(qos["long"].max_time_s, UnreadableValue)
-    assert (qos["long"].priority, qos["normal"].max_time_s) == (5, None)
+    qos = parse_qos(
+        f"{QOS}normal|0||||||||00:00:00|1.000000|\nlong|5|gres/gpu=9|3|gres/gpu=1|gres/gpu=8|2|soon|normal|00:01:00|x|NoReserve\n"
+    )
+    assert isinstance(qos["long"].max_time_s, UnreadableValue) and isinstance(qos["long"].usage_factor, UnreadableValue)
+    assert (qos["long"].priority, qos["long"].gpus, qos["long"].running_jobs, qos["long"].gpus_per_job) == (5, 9, 3, 1)
+    assert (qos["long"].grace_time_s, qos["long"].flags) == (60, {"NoReserve"})
+    assert (qos["normal"].max_time_s, qos["normal"].grace_time_s, qos["normal"].usage_factor) == (None, None, 1)
+
+
+URGENT = {
+    "name": "urgent",
+    "priority": 100,
+    "gpus": 16,
+    "running_jobs": 6,
+    "gpus_per_job": 4,
+    "gpus_per_user": 8,
+    "running_jobs_per_user": 4,
+    "max_time_s": 93600,
+    "preempts": ["normal"],
+    "grace_time_s": 120,
+    "usage_factor": 0.5,
+    "flags": ["DenyOnLimit"],
+}
+
+
+def judge_qos(**changes):
+    """Compare the QOS of the captured output with a plan."""
+    found = parse_qos((Path(__file__).parents[1] / "captured" / "accounting-qos" / "good.txt").read_text(encoding="utf-8"))
+    cluster = SimpleNamespace(scheduler=SimpleNamespace(qos=[SimpleNamespace(**{**URGENT, **changes})]))
+    test_accounting.test_qos_match_plan(lambda probe: found, cluster, Expect())
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"gpus": 8}, "expected urgent gpus: 8, found urgent gpus: 16"),
+        ({"running_jobs": None}, "found urgent running_jobs: 6"),
+        ({"gpus_per_job": None}, "found urgent gpus_per_job: 4"),
+        ({"grace_time_s": 0}, "found urgent grace_time_s: 120"),
+        ({"usage_factor": 1.0}, "expected urgent usage_factor: 1.0, found urgent usage_factor: 0.5"),
+        ({"flags": []}, "urgent flags"),
+    ],
+)
+def test_each_changed_setting_of_qos_is_named(changes, words):
+    judge_qos()
+    judge_qos(usage_factor=0.5000001)
+    with pytest.raises(Mismatch, match=words):
+        judge_qos(**changes)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from support.verdicts import verdict_of
 
 from rackwright.checks.cluster import test_addons
-from rackwright.checks.cluster.probes.addons import DEPLOYMENTS, METRICS, parse_deployments, parse_hooks, parse_metrics, workload
+from rackwright.checks.cluster.probes.addons import DEPLOYMENTS, METRICS, parse_deployments, parse_hooks, parse_metrics, workloads
 from rackwright.remote.programs import kubernetes_api
 
 
@@ -45,11 +45,27 @@ def test_available_daemon_set_runs_its_own_release_on_every_node(available, upda
 def test_daemon_set_of_addon_must_run_on_every_node(available, verdict):
     addon = {"name": "dra-example-driver", "namespace": "kube-system", "daemon_set": "plugin", "image": "rackwright.local/dra:1"}
     status = {"desiredNumberScheduled": available, "numberAvailable": available, "updatedNumberScheduled": available}
-    live = {workload(addon): {"kind": "DaemonSet", **deployment(image=addon["image"], **status)}}
+    live = {workloads(addon)["daemon_set"]: {"kind": "DaemonSet", **deployment(image=addon["image"], **status)}}
     scheduler = SimpleNamespace(addons=[SimpleNamespace(**addon)], nodes=["login0", "worker0", "worker1"])
     answers = {DEPLOYMENTS: lambda: parse_deployments(json.dumps(live))}
     found, _ = verdict_of(test_addons.test_are_available, answers, cluster=SimpleNamespace(scheduler=scheduler))
     assert found.value == verdict and "/daemonsets/plugin" in next(iter(live))
+
+
+@pytest.mark.parametrize(("controllers", "speakers", "wrong"), [(1, 3, None), (1, 2, "metallb, speaker"), (0, 3, "metallb, controller")])
+def test_deployment_and_daemon_set_of_one_addon_must_both_run(controllers, speakers, wrong):
+    """A speaker less leaves a node that cannot take an address over; without the controller, no Service gets one."""
+    addon = {"name": "metallb", "namespace": "metallb-system", "deployment": "controller", "daemon_set": "speaker", "image": "m:1"}
+    paths = workloads(addon)
+    daemons = {"desiredNumberScheduled": 3, "numberAvailable": speakers, "updatedNumberScheduled": 3}
+    live = {
+        paths["deployment"]: deployment(image="m:1", availableReplicas=controllers, updatedReplicas=1),
+        paths["daemon_set"]: {"kind": "DaemonSet", **deployment(image="m:1", **daemons)},
+    }
+    scheduler = SimpleNamespace(addons=[SimpleNamespace(**addon)], nodes=["control0", "worker0", "worker1"])
+    answers = {DEPLOYMENTS: lambda: parse_deployments(json.dumps(live))}
+    found, said = verdict_of(test_addons.test_are_available, answers, cluster=SimpleNamespace(scheduler=scheduler))
+    assert found.value == ("failed" if wrong else "passed") and (wrong is None or wrong in said)
 
 
 def measured(stamp="%Y-%m-%dT%H:%M:%SZ", **changed):
@@ -131,6 +147,27 @@ _DENIED_JOB = (
 def test_training_operator_must_deny_job_without_its_container(status, text, found):
     api = SimpleNamespace(ask=lambda path, body: (status, text))
     assert parse_hooks(json.dumps(kubernetes_api.hooks(api, ["training-operator"]))) == {"training-operator": found}
+
+
+_DENIED_POOL = (
+    '{"kind": "Status", "message": "admission webhook \\"ipaddresspoolvalidationwebhook.metallb.io\\" denied the request: '
+    'invalid IP range"}'
+)
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "found"),
+    [
+        (403, _DENIED_POOL, "answers"),
+        (201, '{"kind": "IPAddressPool", "metadata": {"name": "rackwright-trial"}}', "accepts a range that ends before it begins"),
+        (403, _DENIAL, "status 403: admission webhook"),
+        (500, '{"kind": "Status", "message": "failed calling webhook"}', "status 500: failed calling webhook"),
+    ],
+    ids=["denies", "no-webhook", "other-webhook", "no-answer"],
+)
+def test_metallb_must_deny_reversed_range(status, text, found):
+    api = SimpleNamespace(ask=lambda path, body: (status, text))
+    assert parse_hooks(json.dumps(kubernetes_api.hooks(api, ["metallb"])))["metallb"].startswith(found)
 
 
 _SET = {"kind": "LeaderWorkerSet", "metadata": {"name": "rackwright-trial"}}

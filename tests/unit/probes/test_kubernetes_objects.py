@@ -217,6 +217,14 @@ def test_rights_have_verdict(spec, phase, verdict):
     assert verdict_of(test_namespaces.test_pods_have_no_rights_on_nodes, {PODS: lambda: pods}, cluster=cluster)[0].value == verdict
 
 
+@pytest.mark.parametrize(("workload", "verdict"), [("daemon_set", "passed"), ("deployment", "failed")])
+def test_only_daemon_set_of_an_addon_may_have_rights_on_nodes(workload, verdict):
+    pods = (api_pod("Running", namespace="metallb-system", spec={"hostNetwork": True}),)
+    addon = SimpleNamespace(name="metallb", namespace="metallb-system", **{workload: "speaker"})
+    cluster = SimpleNamespace(scheduler=SimpleNamespace(namespaces=[], addons=[addon]))
+    assert verdict_of(test_namespaces.test_pods_have_no_rights_on_nodes, {PODS: lambda: pods}, cluster=cluster)[0].value == verdict
+
+
 EVICTED = api_pod("Failed", ready=False, reason="Evicted")
 LEAVING = api_pod(ready=False, deleted=True)
 READY = api_pod()

@@ -141,8 +141,9 @@ class TestSlurm:
         assert (node.reason, node.cpus) == ("fan 3 of 8 is loud, State=old [alice@2026-02-03T04:05:06]", 96)
         assert sorted(node.states) == ["DRAIN", "IDLE"]
 
-    def test_reason_without_author_is_read(self):
-        assert slurm_node("DOWN", " Reason=Not responding Comment=rack 7").reason == "Not responding"
+    @pytest.mark.parametrize("more", ["Comment=rack 7", "Topology=tree:leaf1", "Parameters=a b", "TLSCertTokenSet=Yes"])
+    def test_reason_without_author_is_read(self, more):
+        assert slurm_node("DOWN", f" Reason=Not responding {more}").reason == "Not responding"
 
     def test_free_text_never_replaces_a_value(self):
         """A comment follows the values, also for a node without a reason."""
@@ -188,6 +189,15 @@ class TestStorage:
     @pytest.mark.parametrize("line", ["63 29", "63 29 0:46 / /mnt/x rw,relatime", "63 29 0:46 / /mnt/x rw - nfs4", "a warning"])
     def test_odd_line_hides_no_other_mount(self, line):
         assert mounted(f"{line}\n{MOUNTINFO}")[0] is PASSED
+
+    @pytest.mark.parametrize(("options", "expected"), [("rw", False), ("ro", True)])
+    def test_blank_in_options_of_the_file_system(self, options, expected):
+        """9p of WSL escapes the blanks of its source and not those of its options; one `ro` still counts."""
+        row = (
+            f"63 29 0:38 / /mnt/c rw,noatime - 9p C:\\134My\\040Files dirsync,path=C:\\My Files;symlinkroot=/mnt/,{options},trans=virtio\n"
+        )
+        found = parse_mounts(MOUNTINFO + row)
+        assert (found.unread, found["/mnt/c"].source, "ro" in found["/mnt/c"].effective) == ((), "C:\\My Files", expected)
 
     def test_unread_mount_is_unknown_and_missing_mount_fails(self):
         verdict, reason = mounted(MOUNTINFO.replace(" - lustre", " lustre"))

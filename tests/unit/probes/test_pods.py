@@ -45,14 +45,20 @@ DEVICE = {"pod": RUNNING, "held": ["gpu-3"], "given": ["gpu-3"], "environment": 
 TRAINING = {
     "refused": "",
     "pods": {"master": dict(RUNNING, phase="Succeeded"), "worker": dict(RUNNING, phase="Succeeded", node="worker1")},
-    "ranks": {
-        "master": {"given": rank_environment("master"), "met": ["1"], "said": ""},
-        "worker": {"given": rank_environment("worker"), "met": ["0"], "said": ""},
-    },
+    "ranks": {name: {"given": rank_environment(name), "met": [met], "said": ""} for name, met in (("master", "1"), ("worker", "0"))},
     "ended": "Succeeded",
 }
 """A PyTorchJob that ran, written by hand: the captured lab has no such add-on."""
-GOOD = {**parse_pods((CAPTURED / "good.txt").read_text(encoding="utf-8")).data, "policies": HELD, "group": GROUP, "training": TRAINING}
+BALANCER = {
+    "address": "10.83.0.12",
+    "behind": ["answers-worker0", "answers-worker1"],
+    "announced": {"by": ["worker1"], "said": ""},
+    "node": {"rc": 0, "out": "answers-worker0", "said": ""},
+    "pod": {"rc": 0, "out": "answers-worker1\n", "said": ""},
+}
+"""A Service of type LoadBalancer that answers, written by hand: the captured lab has no such add-on."""
+CAPTURED_RUN = parse_pods((CAPTURED / "good.txt").read_text(encoding="utf-8")).data
+GOOD = {**CAPTURED_RUN, "policies": HELD, "group": GROUP, "training": TRAINING, "balancer": BALANCER}
 for part in GOOD["nodes"].values():
     part["device"] = DEVICE
 WORKERS = ("worker0", "worker1")
@@ -71,7 +77,9 @@ def bad(*path, **changes):
 
 def verdicts(data, left=()):
     """Return every check on every worker that did not pass, with its verdict."""
-    cluster = SimpleNamespace(scheduler=SimpleNamespace(services="10.204.0.0/16"))
+    nodes = [SimpleNamespace(name=name) for name in ("login0", *WORKERS)]
+    ranges = ["10.83.0.8-10.83.0.9", "10.83.0.12-10.83.0.15"]
+    cluster = SimpleNamespace(scheduler=SimpleNamespace(services="10.204.0.0/16", nodes=nodes, load_balancer_addresses=ranges))
     found = {}
     for name in NAMES:
         for worker in WORKERS:
@@ -111,6 +119,7 @@ WRONG = {
     "claimed_device_is_given": bad(*FIRST, "device", given=[]),
     "leader_worker_set_runs": bad("group", "asks", leader=dict(REFUSED, said="lookup group-0.group.x: no such host")),
     "pytorch_job_runs": bad("training", "ranks", "worker", met=[], said="training-master-0:23456: Name or service not known"),
+    "load_balancer_answers": bad("balancer", announced={"by": [], "said": ""}),
     "claim_is_shared": bad(*FIRST, "storage", "read", out="stale\n"),
     "logs_and_exec_work": bad(
         *FIRST, "network", version=dict(REFUSED, rc=None, said="dial tcp 10.0.0.5:10250: connect: connection refused")
@@ -137,6 +146,7 @@ TIMED_OUT = {
     "claimed_device_is_given": bad(*FIRST, device={"pod": dict(RUNNING, phase="Pending")}),
     "leader_worker_set_runs": bad("group", pods={"leader": RUNNING, "worker": dict(RUNNING, phase="Pending")}, asks={}),
     "pytorch_job_runs": bad("training", "ranks", "worker", met=[], said="training-master-0:23456: timed out"),
+    "load_balancer_answers": bad("balancer", pod=LATE),
     "claim_is_shared": bad(*FIRST, "storage", "wrote", rc=1, said="write /shared/from-worker0: connection timed out"),
     "logs_and_exec_work": bad(*FIRST, "network", version=dict(LATE, rc=None, said="dial tcp 10.0.0.5:10250: i/o timeout")),
     "run_on_every_node": bad(*FIRST, "plain", phase="Pending", why="", seconds=90),
@@ -242,6 +252,33 @@ def test_claimed_device_is_unknown_where_no_command_ran():
     assert isinstance(verdicts(data)["claimed_device_is_given", "worker0"], UndeterminedError)
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"address": "", "why": "Failed to allocate IP: no available IPs"}, "no address: Failed to allocate IP"),
+        ({"address": "10.83.0.16"}, "10.83.0.16"),
+        ({"announced": {"by": ["worker0", "worker1"], "said": ""}}, "worker0, worker1"),
+        ({"announced": {"by": ["02:42:0a:53:00:63"], "said": ""}}, "02:42:0a:53:00:63"),
+        ({"node": {"rc": 1, "out": "", "said": "[Errno 111] Connection refused"}}, "Connection refused"),
+        ({"pod": {"rc": 0, "out": "a web server of somebody else", "said": ""}}, "somebody else"),
+    ],
+    ids=["no-address", "outside-the-pool", "two-nodes", "strange-device", "node-refused", "strange-answer"],
+)
+def test_load_balancer_without_address_announcement_or_answer_fails(changes, said):
+    found = verdicts(bad("balancer", **changes))
+    assert {name for name, _ in found} == {"load_balancer_answers"}
+    assert isinstance(found["load_balancer_answers", "worker0"], Mismatch) and said in str(found["load_balancer_answers", "worker0"])
+
+
+@pytest.mark.parametrize(
+    "balancer",
+    [None, dict(BALANCER, behind=[]), dict(BALANCER, announced={"by": [], "said": "Operation not permitted"})],
+    ids=["no-node", "no-pod", "no-arp"],
+)
+def test_load_balancer_is_unknown_where_nothing_could_be_asked(balancer):
+    assert isinstance(verdicts({**GOOD, "balancer": balancer})["load_balancer_answers", "worker0"], UndeterminedError)
+
+
 def test_leftover_objects_fail():
     found = verdicts(GOOD, left=parse_remaining_pods("/var/lib/kubelet/pods/8c03\n"))
     assert {name for name, _ in found} == {"cleanup_complete"}
@@ -334,8 +371,8 @@ class TestRequest:
         assert found == [{"name": "default-deny", "spec": {"podSelector": {}}}]
         assert request(place(objects=objects))["policies"] == []
 
-    @pytest.mark.parametrize(("key", "name"), [("groups", "leaderworkerset"), ("claims", "dra-example-driver")])
-    def test_group_and_claims_run_with_their_addon_only(self, key, name):
+    @pytest.mark.parametrize(("key", "name"), [("groups", "leaderworkerset"), ("claims", "dra-example-driver"), ("balancers", "metallb")])
+    def test_objects_of_addons_run_with_their_addon_only(self, key, name):
         assert request(place())[key] is False
         assert request(place(addons=[{"name": "jobset"}]))[key] is False
         assert request(place(addons=[{"name": "jobset"}, {"name": name}]))[key] is True

@@ -52,6 +52,10 @@ def test_unchanged_slurm_options_pass(check):
         (PARTITIONS, "MaxTime=UNLIMITED", "MaxTime=01:00:00", "expected gpu MaxTime: INFINITE, found gpu MaxTime: 01:00:00"),
         (PARTITIONS, "OverSubscribe=NO", "OverSubscribe=FORCE:4", "found gpu OverSubscribe: FORCE:4"),
         (PARTITIONS, "MinNodes=0", "MinNodes=2", "found gpu MinNodes: 2"),
+        (PARTITIONS, "PreemptMode=REQUEUE", "PreemptMode=OFF", "expected gpu PreemptMode: REQUEUE, found gpu PreemptMode: OFF"),
+        (PARTITIONS, "QoS=N/A", "QoS=owners", "expected gpu QoS: N/A, found gpu QoS: owners"),
+        (PARTITIONS, "AllowQos=ALL", "AllowQos=normal", "expected gpu AllowQos: ALL, found gpu AllowQos: normal"),
+        (PARTITIONS, "GraceTime=0", "GraceTime=60", "expected gpu GraceTime: 0, found gpu GraceTime: 60"),
         (NODES, "Weight=1", "Weight=7", "expected worker0 Weight: 1, found worker0 Weight: 7"),
         (NODES, "AvailableFeatures=(null)", "AvailableFeatures=fast", "found worker0 Features: fast"),
         (
@@ -78,7 +82,6 @@ def test_each_option_changed_by_scontrol_is_named(check, before, after, words):
         (NODES, "State=IDLE ", "State=IDLE+DRAIN Reason=bad DIMM, Weight=9 [root@2026-11-21T04:00:00] "),
         (NODES, "NodeName=worker1 ", "NodeName=dynamic7 Weight=9 "),
         (PARTITIONS, "MinNodes=0", "MinNodes=1"),
-        (PARTITIONS, "PreemptMode=OFF", "PreemptMode=REQUEUE"),
         (PARTITIONS, "State=UP", "State=DOWN"),
     ],
 )
@@ -109,13 +112,17 @@ def test_states_drains_and_inherited_options_are_ignored(check, before, after):
         (PARTITIONS, "PartitionName=gpu Hidden=true", "Hidden=NO", "Hidden=YES"),
         (PARTITIONS, "PartitionName=gpu DisableRootJobs=yes", "DisableRootJobs=NO", "DisableRootJobs=YES"),
         (PARTITIONS, "DisableRootJobs=1\nPartitionName=gpu", "DisableRootJobs=NO", "DisableRootJobs=YES"),
+        (PARTITIONS, "PartitionName=gpu PreemptMode=off QOS=owners", "QoS=N/A", "QoS=owners PreemptMode=OFF"),
+        (PARTITIONS, "PreemptMode=SUSPEND,GANG\nPartitionName=gpu AllowQos=b,a", "AllowQos=ALL", "AllowQos=a,b PreemptMode=GANG,SUSPEND"),
     ],
 )
 def test_declared_options_are_read_in_every_form(check, file, before, after):
     output = text(PROBES[check]).replace(before, after) if before else text(PROBES[check])
-    answers = {FILE: HEAD + file + "\n", PROBES[check]: output}
+    answers = {FILE: f"{HEAD}PreemptMode=REQUEUE\n{file}\n", PROBES[check]: output}
     if "OverSubscribe" in after:
         answers[PROBES[check]] = output.replace("OverSubscribe=NO ", "")
+    if "PreemptMode" in after:
+        answers[PROBES[check]] = output.replace("PreemptMode=REQUEUE ", "")
     check(lambda probe: probe.read(CommandOutput(out=answers[probe])), expect := Expect())
     assert expect.compared == 1
 

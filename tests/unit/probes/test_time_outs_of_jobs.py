@@ -103,7 +103,8 @@ class TestJobs:
         assert self.recorded(lambda accounts: {**accounts, "jobs": running(accounts["jobs"])}) is FAILED
 
     @pytest.mark.parametrize(
-        ("state", "verdict"), [("PENDING", UNKNOWN), ("RUNNING", UNKNOWN), ("unknown: squeue: x", UNKNOWN), ("COMPLETED", FAILED)]
+        ("state", "verdict"),
+        [("PENDING", UNKNOWN), ("RUNNING", UNKNOWN), ("SIGNALING", UNKNOWN), ("unknown: squeue: x", UNKNOWN), ("COMPLETED", FAILED)],
     )
     def test_batch_job_without_output_fails_only_after_end(self, state, verdict):
         batch = {"rc": 0, "job": "7", "output": "", "said": "", "state": state, "seconds": 20}

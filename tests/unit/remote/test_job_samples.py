@@ -271,6 +271,23 @@ def test_failing_driver_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "version mismatch" in answer["gpu_error"] and not answer["apps"]
 
 
+ROWS = "case \"$*\" in *--query-gpu=*) echo 'GPU-a, 0, 100, 130.25, 700.00';; esac"
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "error"),
+    [
+        ("Unable to determine the device handle for GPU0000:4D:00.0: Unknown Error", 255, "GPU0000:4D:00.0"),
+        ("WARNING: infoROM is corrupted at gpu 0000:4D:00.0", 14, ""),
+    ],
+)
+def test_lost_gpu_hides_no_other(line: str, status: int, error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    smi(tmp_path, f"#!/bin/sh\n{ROWS}\necho '{line}'; exit {status}\n", monkeypatch)
+    answer = run({}, gpus=True, seconds=0.1)
+    assert [gpu["uuid"] for gpu in answer["gpus"]] == ["GPU-a"]
+    assert error in answer["gpu_error"] and bool(answer["gpu_error"]) == bool(error)
+
+
 def test_counters_are_summed(tmp_path: Path) -> None:
     for name, text in (("net/eth0/tx", "5"), ("net/lo/tx", "70"), ("net/eth1/tx", "nothing")):
         (tmp_path / name).parent.mkdir(parents=True)

@@ -127,3 +127,9 @@ def test_missing_certificate_ends_the_program(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setattr(api, "FOLDER", str(tmp_path))
     with pytest.raises(SystemExit, match="prometheus: "):
         api.main({"topic": "targets", "host": "login0", "ports": {"prometheus": 9090}, "settle_s": 0})
+
+
+def test_alerts_of_alertmanager_have_labels_and_age(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api.time, "time", lambda: 1795784783.5)
+    one = {"labels": {"alertname": "A", "instance": "n0"}, "annotations": {}, "startsAt": "2026-11-27T13:06:21.500Z"}
+    assert api.alerts(Daemon([one]), {}) == [{"labels": one["labels"], "summary": "", "age_s": 2.0}]

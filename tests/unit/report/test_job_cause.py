@@ -39,6 +39,7 @@ OTHER = entry("_job_complete: JobId=55 WEXITSTATUS 1")
 KILL = entry("_slurm_rpc_kill_job: REQUEST_KILL_JOB JobId=5 uid 2001")
 OOM = slurmd("[5.batch] error: Detected 1 oom_kill event in StepId=5.batch. Some of the step tasks have been OOM Killed.")
 OOM_OLD = slurmd("error: Step 5.0 exceeded memory limit (734003200 > 52428800), being killed")
+OOM_OLDEST = slurmd("[5.batch] error: Exceeded job memory limit at some point.")
 OOM_KERNEL = kernel(
     "oom-kill:constraint=CONSTRAINT_MEMCG,task_memcg=/system.slice/slurmstepd.scope/job_5/step_0/user/task_0,task=python3,pid=7"
 )
@@ -80,6 +81,7 @@ def steps(code: int, signal: int = 0) -> tuple[JobStep, ...]:
         (run("OUT_OF_MEMORY"), [OOM_OTHER], "it ran out of memory", []),
         (run("NODE_FAIL"), [entry("error: Nodes w[1-3] not responding, setting DOWN")], "w0 failed", []),
         (run("FAILED", signal=9), [OOM_OLD], "it ran out of memory", [OOM_OLD]),
+        (run("FAILED", signal=9), [OOM_OLDEST], "it ran out of memory", [OOM_OLDEST]),
         (run("FAILED", signal=9), [OOM_OTHER], "ended with signal 9 (SIGKILL)", []),
         (run("TIMEOUT", limit_s=60.0), [TIME_STEP, TIME], "it reached its time limit of 1 min", [TIME]),
         (run("TIMEOUT"), [TIME_STEP], "it reached its time limit", [TIME_STEP]),
@@ -129,9 +131,49 @@ def test_errors_of_amdgpu_are_named_beside_the_cause(message: str) -> None:
     assert explain(run(exit_code=7), [EXIT, kernel(message), harmless]).also == (kernel(message),)
 
 
-def test_other_entries_of_the_kernel_are_named_beside_the_cause() -> None:
-    found = explain(run(exit_code=7), [EXIT, XID, kernel("audit: type=1400")])
-    assert (found.evidence, found.also) == ((EXIT,), (XID,))
+@pytest.mark.parametrize(
+    "message",
+    [
+        XID.message,
+        "NVRM: GPU3 Xid (PCI:0000:4d:00 GPU-I:02): 94, pid=9, name=train, Contained memory error",
+        "NVRM: GPU 0000:4d:00.0: RmInitAdapter failed! (0x26:0x56:1474)",
+        "pcieport 0000:4c:01.0: AER: Uncorrected (Fatal) error received: 0000:4d:00.0",
+        "pcieport 0000:4c:01.0: AER: Multiple Uncorrectable (Non-Fatal) error message received from 0000:4d:00.0",
+        "mlx5_core 0000:9a:00.0: PCIe Bus Error: severity=Uncorrectable (Fatal), type=Transaction Layer, (Receiver ID)",
+        "mlx5_core 0000:9a:00.0 rail3: Link down",
+        "mlx5_core 0000:9a:00.0: Port module event: module 0, Cable unplugged",
+        "mlx5_core 0000:9a:00.0: temp_warn:190: High temperature on sensors with bit set 0x1",
+        "mlx5_core 0000:9a:00.0: wait_func_handle_exec_timeout:1180: cmd[0]: MANAGE_PAGES(0x108) no done completion",
+        "ixgbe 0000:18:00.1 eno2: NIC Link is Down",
+        "bond0: (slave eno2): link status definitely down, disabling slave",
+        "EDAC MC1: 1 UE memory read error on CPU_SrcID#0_MC#1_Chan#0_DIMM#0",
+        "mce: [Hardware Error]: CPU 14: Machine Check Exception: 5 Bank 7: be00000000800400",
+        "nvme nvme2: I/O 512 (I/O Cmd) QID 9 timeout, aborting",
+        "nvme nvme2: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0x10",
+        "critical medium error, dev nvme2n1, sector 812 op 0x0:(READ)",
+        "NMI watchdog: Watchdog detected hard LOCKUP on cpu 33",
+        "rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:",
+        "CPU71: Package temperature above threshold, cpu clock throttled (total events = 9)",
+    ],
+)
+def test_errors_of_hardware_are_named_beside_the_cause(message: str) -> None:
+    assert explain(run(exit_code=7), [EXIT, kernel(message)]).also == (kernel(message),)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "audit: type=1400",
+        "mlx5_core 0000:9a:00.0 rail3: Link up",
+        "ixgbe 0000:18:00.1 eno2: NIC Link is Up 10 Gbps, Flow Control: RX/TX",
+        "pcieport 0000:4c:01.0: AER: Corrected error received: 0000:4d:00.0",
+        "EDAC MC1: 1 CE memory scrubbing error on CPU_SrcID#0_MC#1_Chan#0_DIMM#0",
+        "nvme nvme2: 63/0/0 default/read/poll queues",
+        "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build",
+    ],
+)
+def test_other_entries_of_the_kernel_are_not_named(message: str) -> None:
+    assert explain(run(exit_code=7), [EXIT, kernel(message)]).also == ()
 
 
 @pytest.mark.parametrize(

@@ -138,8 +138,9 @@ def test_slurmctld_that_is_ahead_of_the_accounting_gives_the_state() -> None:
         (shown(name="x JobState=COMPLETED Reason=None"), "5", "PENDING"),
         (shown(reason="ReqNodeNotAvail,_UnavailableNodes:w1"), "5", "PENDING"),
         (shown(state="COMPLETING", reason="None"), "5", "COMPLETING"),
+        (shown(state="EXPEDITING", reason="None"), "5", "EXPEDITING"),
     ],
-    ids=["plain", "task", "waiting tasks", "heterogeneous", "name of a job", "reason", "ending"],
+    ids=["plain", "task", "waiting tasks", "heterogeneous", "name of a job", "reason", "ending", "requeued before others"],
 )
 def test_job_of_scontrol_alone(text: str, job: str, state: str) -> None:
     """Names, comments and commands are texts of users, and do not set its state."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from support.results import BEGAN, CANARY, FIGURES, acceptance, published, report, result
 
 from rackwright.report.acceptance import PhaseState
-from rackwright.report.metrics import acceptance_metrics, verification_metrics
+from rackwright.report.chaos import EventRecord
+from rackwright.report.metrics import acceptance_metrics, chaos_metrics, verification_metrics
 from rackwright.report.verdict import Evidence, Verdict
 
 
@@ -45,6 +47,21 @@ def test_time_of_run_and_verdict_are_told() -> None:
     assert found["verify_duration_seconds",] == 12
     assert {name[1]: value for name, value in found.items() if name[0] == "verify_verdict"} == {"passed": 0, "failed": 0, "unknown": 1}
     assert found["verify_info", "0" * 12, "smoke"] == 1
+
+
+def test_injected_failures_are_counted_and_open_ones_named() -> None:
+    def event(number: int, **more: Any) -> EventRecord:
+        return EventRecord(f"e-{number}", number, 1, "node_kill", "worker1", 0.0, **{"injected": 100.0 * number, **more})
+
+    done = {"undone": 150.0, "verdict": Verdict.PASSED}
+    found = values(chaos_metrics("lab", [event(1, **done), event(2, **done), event(3), event(4, injected=None)]))
+    assert found == {
+        ("chaos_failure", "e-3", "node_kill", "worker1"): 1,
+        ("chaos_failures", "node_kill", "passed"): 2,
+        ("chaos_failures", "node_kill", "unknown"): 1,
+        ("chaos_last_injection_timestamp_seconds",): 300.0,
+    }
+    assert values(chaos_metrics("lab", [])) == {("chaos_last_injection_timestamp_seconds",): 0.0}
 
 
 def test_measurements_are_in_base_units() -> None:

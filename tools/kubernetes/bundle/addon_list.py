@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 from bootstrap.machine import Machine
 from bootstrap.stage import Stage
-from bundle import addons, inputs, recipe
+from bundle import addons, archive, inputs, layer, recipe
 from bundle.addons import Addon
 from bundle.found import Wanted
 
 OBJECTS = "objects.yaml"
 """Objects of an addon whose module has none that kustomize reads, beside its go.mod."""
+NOBODY = "65532:65532"
 _LWS = "sigs.k8s.io/lws"
 _DRA = "sigs.k8s.io/dra-example-driver"
 _TRAINING = "github.com/kubeflow/training-operator"
+_METALLB = "go.universe.tf/metallb"
 _LATER = (
     Addon(
         recipe.Module(
@@ -56,6 +59,19 @@ _LATER = (
         program="/manager",
         described="manifests",
     ),
+    Addon(
+        recipe.Module(
+            folder="addons/metallb",
+            title="MetalLB",
+            main=_METALLB,
+            programs={name: f"{_METALLB}/{name}" for name in ("controller", "speaker")},
+            tags="grpcnotrace",
+            variables=(f"{_METALLB}/internal/version.version={{version}}",),
+            packages=870,
+        ),
+        program="/controller",
+        described="config",
+    ),
 )
 ADDONS: dict[str, Addon] = {**addons.ADDONS, **{one.name: one for one in _LATER}}
 
@@ -67,6 +83,18 @@ class ListedBuilding(addons.AddonBuilding):
         for path in _objects(self._rooms, self._addon):
             shutil.copyfile(path, into / path.name)
         super()._render(into, stage)
+
+    def _archive(self, into: Path, stage: Stage) -> None:
+        """Write the image; of an addon with several programs, it holds all of them, and its objects name the one to start."""
+        if len(self._addon.module.programs) == 1:
+            super()._archive(into, stage)
+            return
+        programs = [layer.program(name, self._work / "program" / name) for name in self._addon.module.programs]
+        content = archive.Content(addons.image(self._rooms, self._addon), (*layer.base(), *programs), self._addon.program, NOBODY)
+        digest, found = archive.write(into / "image.tar", [content], self._wanted.processor, stage.note)
+        listed = [{"name": each, "digest": told} for each, told in found]
+        described = {"file": f"images/{self._addon.name}.tar", "sha256": digest, "images": listed}
+        (into / "archive.json").write_text(json.dumps(described), encoding="utf-8")
 
 
 def wanted(machine: Machine, rooms: Path, addon: Addon, into: Path | None) -> Wanted:

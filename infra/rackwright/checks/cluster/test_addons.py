@@ -8,7 +8,7 @@ from typing import Any
 from rackwright.checks.cluster.harness.arguments import Ask, Record
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.subset import differences
-from rackwright.checks.cluster.probes.addons import DEPLOYMENTS, HOOKED, HOOKS, METRICS, QUEUES, workload
+from rackwright.checks.cluster.probes.addons import DEPLOYMENTS, HOOKED, HOOKS, METRICS, QUEUES, workloads
 from rackwright.checks.cluster.probes.kubernetes import QUEUED, path_of
 
 WITH_STATUS = ("ClusterQueue", "LocalQueue")
@@ -16,10 +16,17 @@ WITH_STATUS = ("ClusterQueue", "LocalQueue")
 
 def test_are_available(ask: Ask, cluster: Record, expect: Expect) -> None:
     """An add-on that is down admits no jobs; a release other than the declared one is not verified."""
-    live = {one.name: ask(DEPLOYMENTS)[workload(vars(one))] for one in cluster.scheduler.addons}
-    found = {name: f"{one.available} of {one.planned}, {one.image}" if one else "missing" for name, one in live.items()}
-    counts = {one.name: len(cluster.scheduler.nodes) if "daemon_set" in vars(one) else 1 for one in cluster.scheduler.addons}
-    expect(found, {one.name: f"{counts[one.name]} of {counts[one.name]}, {one.image}" for one in cluster.scheduler.addons})
+    live, planned = ask(DEPLOYMENTS), {}
+    found = {}
+    for addon in cluster.scheduler.addons:
+        paths = workloads(vars(addon))
+        for key, path in paths.items():
+            name = addon.name if len(paths) == 1 else f"{addon.name}, {path.rpartition('/')[2]}"
+            count = len(cluster.scheduler.nodes) if key == "daemon_set" else 1
+            one = live[path]
+            found[name] = f"{one.available} of {one.planned}, {one.image}" if one else "missing"
+            planned[name] = f"{count} of {count}, {addon.image}"
+    expect(found, planned)
 
 
 def test_webhooks_respond(ask: Ask, cluster: Record, expect: Expect) -> None:

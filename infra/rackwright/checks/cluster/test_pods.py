@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from ipaddress import IPv4Network
+from collections.abc import Iterable, Mapping
+from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 import pytest
@@ -196,6 +196,35 @@ def test_claimed_device_is_given(node: Record, pods: Pods, expect: Expect) -> No
     if pod_output(part["environment"]).rc != 0:
         raise UndeterminedError(f"the environment is unknown: {part['environment']['said']}")
     expect(part["given"], part["held"], holds=part["given"] == part["held"] and len(part["held"]) == 1)
+
+
+def test_load_balancer_answers(cluster: Record, pods: Pods, expect: Expect) -> None:
+    """A Service must get an address of the pool, exactly one node must announce it by ARP, and it must answer on a node and in a pod."""
+    balancer = pods.data.get("balancer")
+    if not balancer:
+        raise UndeterminedError("no node accepts pods")
+    ranges = cluster.scheduler.load_balancer_addresses
+    if not _is_within(balancer["address"], ranges):
+        expect(balancer["address"] or f"no address: {balancer['why']}", f"an address of {', '.join(ranges)}")
+    if not balancer["behind"]:
+        raise UndeterminedError("no pod ran that could answer")
+    if balancer["announced"]["said"]:
+        raise UndeterminedError(f"no ARP request could be sent: {balancer['announced']['said']}")
+    by, nodes = balancer["announced"]["by"], {one.name for one in cluster.scheduler.nodes}
+    found: dict[str, str | UnreadableValue] = {
+        "announced by": "one node" if len(by) == 1 and set(by) <= nodes else ", ".join(by) or "no device"
+    }
+    for where in ("node", "pod"):
+        answer = pod_output(balancer[where]).answer
+        is_known = not isinstance(answer, UnreadableValue) and answer in balancer["behind"]
+        found[f"from a {where}"] = "answered" if is_known else answer
+    expect(found, {"announced by": "one node", "from a node": "answered", "from a pod": "answered"})
+
+
+def _is_within(address: str, ranges: Iterable[str]) -> bool:
+    """Return whether an address is in one of the ranges `first-last`; not if it is empty."""
+    bounds = [tuple(IPv4Address(part) for part in one.split("-")) for one in ranges]
+    return bool(address) and any(first <= IPv4Address(address) <= last for first, last in bounds)
 
 
 def test_claim_is_shared(node: Record, pods: Pods, expect: Expect) -> None:

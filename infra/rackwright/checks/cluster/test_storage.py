@@ -8,6 +8,7 @@ from typing import Any, cast
 from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.tool_output import Lines, MissingAnswer, UnreadableValue
+from rackwright.checks.cluster.probes.existing_storage import ACCESS, READABLE, WRITABLE, UserAccess, is_existing, shown_options
 from rackwright.checks.cluster.probes.smoke import FILE_CONTENTS, SMOKE
 from rackwright.checks.cluster.probes.storage import (
     ANSWERING,
@@ -48,13 +49,16 @@ def test_options_match_plan(node: Record, ask: Ask, cluster: Record, expect: Exp
     Over NFS, a mount that is not hard fails writes when its server restarts, and NFS before 4.2 lacks sparse files and server-side copy.
     """
     wanted = {one.mount: options_of(one, node.name) for one in _storage_of(node, cluster)}
-    mounts = {one.mount: _mounted(ask, one, node, cluster) for one in _storage_of(node, cluster)}
-    expect({point: one if isinstance(one, UnreadableValue) else wanted[point] & one.effective for point, one in mounts.items()}, wanted)
+    found: dict[str, set[str] | frozenset[str] | UnreadableValue] = {}
+    for one in _storage_of(node, cluster):
+        mount = _mounted(ask, one, node, cluster)
+        found[one.mount] = mount if isinstance(mount, UnreadableValue) else wanted[one.mount] & shown_options(one, mount.effective)
+    expect(found, wanted)
 
 
 def test_nfs_transport_matches_plan(node: Record, ask: Ask, cluster: Record, expect: Expect) -> None:
     """A second mount of a server joins the connections of the first one, whatever its options: what counts is what the kernel uses."""
-    planned = [one for one in _storage_of(node, cluster) if one.kind == "nfs" and not exported_by(one, node.name)]
+    planned = [one for one in _storage_of(node, cluster) if one.kind in ("nfs", "existing-nfs") and not exported_by(one, node.name)]
     transports = ask(TRANSPORTS)
     found: dict[str, str | UnreadableValue] = {}
     wanted: dict[str, str] = {}
@@ -65,7 +69,8 @@ def test_nfs_transport_matches_plan(node: Record, ask: Ask, cluster: Record, exp
         if transport is None or isinstance(transport, UnreadableValue):
             found[one.mount] = transport if transport is not None else MissingAnswer(one.mount, "not mounted over NFS")
             continue
-        kinds = sorted({transport.protocol, *transport.connections})
+        # Over IPv6 the option is tcp6 or rdma6, and the transport tcp or rdma (include/linux/sunrpc/msg_prot.h).
+        kinds = sorted({transport.protocol.removesuffix("6"), *transport.connections})
         # Another mount of the server may have more connections, which this one shares.
         count = len(transport.connections)
         enough = one.rdma or count >= one.nconnect
@@ -75,18 +80,18 @@ def test_nfs_transport_matches_plan(node: Record, ask: Ask, cluster: Record, exp
 
 def test_root_ownership(node: Record, ask: Ask, cluster: Record, expect: Expect) -> None:
     """The plan defines who may write to the top folder."""
-    found = {one.mount: _root(ask, one, node, cluster) for one in _storage_of(node, cluster)}
+    found = {one.mount: _root(ask, one, node, cluster) for one in _created_of(node, cluster)}
     expect(
         {mount: root if isinstance(root, UnreadableValue) else f"{root.owner} {root.mode}" for mount, root in found.items()},
-        {one.mount: f"root:root {int(one.mode, 8):o}" for one in _storage_of(node, cluster)},
+        {one.mount: f"root:root {int(one.mode, 8):o}" for one in _created_of(node, cluster)},
     )
 
 
 def test_size_matches_plan(node: Record, ask: Ask, cluster: Record, expect: Expect, limit: float) -> None:
     """A missing server is missing space. Metadata and spare copies use a part."""
     found: dict[str, str | UnreadableValue] = {}
-    planned = {one.mount: f"{one.size_mib} MiB within {limit:.0%}" for one in _storage_of(node, cluster)}
-    for one in _storage_of(node, cluster):
+    planned = {one.mount: f"{one.size_mib} MiB within {limit:.0%}" for one in _created_of(node, cluster)}
+    for one in _created_of(node, cluster):
         root = _root(ask, one, node, cluster)
         if isinstance(root, UnreadableValue):
             found[one.mount] = root
@@ -95,6 +100,28 @@ def test_size_matches_plan(node: Record, ask: Ask, cluster: Record, expect: Expe
         else:
             found[one.mount] = f"{root.size_mib} MiB"
     expect(found, planned)
+
+
+def test_users_have_access(node: Record, ask: Ask, cluster: Record, expect: Expect) -> None:
+    """Users write to an existing file system with their own rights; root, which the server may map to another user, proves nothing.
+
+    With Kerberos, a user needs a ticket, which no check has: such a file system is left out.
+    The report also shows the free space and inodes, which are the concern of the server's operators.
+    """
+    found: dict[str, str | UnreadableValue] = {}
+    wanted: dict[str, str] = {}
+    for one in (one for one in _storage_of(node, cluster) if is_existing(one) and (one.existing.sec or "sys") == "sys"):
+        mount, access = _mounted(ask, one, node, cluster), ask(ACCESS).at(one.mount)
+        wanted[one.mount] = READABLE if one.existing.read_only else WRITABLE
+        if isinstance(mount, UnreadableValue):
+            found[one.mount] = mount
+        elif not isinstance(access, UserAccess) or isinstance(access.state, UnreadableValue):
+            found[one.mount] = access.state if isinstance(access, UserAccess) else access or MissingAnswer(one.mount, "not queried")
+        elif access.state == wanted[one.mount]:
+            found[one.mount] = wanted[one.mount] = f"{access.folder} {access.state}, {access.free}"
+        else:
+            found[one.mount] = f"{access.folder}: {access.state}"
+    expect(found, wanted)
 
 
 def test_servers_run(node: Record, ask: Ask, cluster: Record, expect: Expect) -> None:
@@ -151,6 +178,11 @@ def test_no_lost_writes(ask: Ask, members: Members, expect: Expect) -> None:
 
 def _storage_of(node: SimpleNamespace, cluster: SimpleNamespace) -> list[SimpleNamespace]:
     return [one for one in cluster.storage if node.name in one.clients]
+
+
+def _created_of(node: SimpleNamespace, cluster: SimpleNamespace) -> list[SimpleNamespace]:
+    """Return the file systems that rackwright created; size and mode of others are not planned."""
+    return [one for one in _storage_of(node, cluster) if not is_existing(one)]
 
 
 def _addresses(cluster: Record) -> dict[str, str]:

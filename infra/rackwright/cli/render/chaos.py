@@ -7,7 +7,7 @@ from typing import Any
 
 from rackwright.cli.render.table import table
 
-_HEADS = ("event", "mode", "node", "undone by", "first noticed", "steps lost", "seconds lost", "verdict")
+_HEADS = ("event", "mode", "node", "undone by", "noticed by", "steps lost", "seconds lost", "verdict")
 
 
 def run_text(document: Mapping[str, Any]) -> str:
@@ -17,6 +17,7 @@ def run_text(document: Mapping[str, Any]) -> str:
         f"{verdict['result']}: {verdict['reason']}",
         f"run {document['run']} on stack {document['stack']}, mode {document['mode']}, seed {document['seed']}",
         f"evidence: {'; '.join(document['evidence'])}",
+        _alerts(document["alerts"]),
         *(f"simulated: {text}" for text in sorted({one["simulated"] for one in document["events"] if one["simulated"]})),
         "",
         table(_HEADS, list(_rows(document))),
@@ -24,6 +25,15 @@ def run_text(document: Mapping[str, Any]) -> str:
         table(("score", "value"), list(_figures(score))),
     ]
     return "\n".join(lines)
+
+
+def _alerts(read: Mapping[str, Any]) -> str:
+    """Return whether alerts were read."""
+    if read["server"] is None:
+        return "alerts: not read, the stack has no Alertmanager of its own"
+    if read["problem"]:
+        return f"alerts: {read['answers']} requests answered by {read['server']}; the last one was not: {read['problem']}"
+    return f"alerts: read from {read['server']}"
 
 
 def score_text(stack: str, documents: Iterable[Mapping[str, Any]]) -> str:
@@ -47,9 +57,9 @@ def score_text(stack: str, documents: Iterable[Mapping[str, Any]]) -> str:
 
 def _rows(document: Mapping[str, Any]) -> Iterator[list[object]]:
     for one in document["events"]:
-        first = min(one["detected_by"], key=lambda by: by["seconds"], default=None)
+        sources = sorted(one["detected_by"], key=lambda by: by["seconds"])
         lost = one["seconds_lost"]
-        noticed = f"{first['seconds']:.1f} s, {first['by']}" if first else None
+        noticed = "; ".join(f"{by['by']} {by['seconds']:.1f} s" for by in sources) or None
         undone = one["undone_by"] if one["injected"] is not None else None
         cells: list[object] = [one["number"], one["mode"], one["target"]["node"], undone, noticed, one["steps_lost"]]
         yield [*cells, None if lost is None else f"{lost:.1f}", f"{one['verdict']}: {one['reason']}"]
@@ -59,7 +69,7 @@ def _figures(score: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     done, late = score["injected"], score["median_detection_s"]
     yield "injected", f"{done} of {score['events']}"
     yield "undone", f"{score['undone']} of {done}"
-    yield "noticed by Slurm, health check or job", f"{score['detected']} of {done}"
+    yield "noticed by Slurm, health check, alert or job", f"{score['detected']} of {done}"
     yield "median time to detection", "unknown" if late is None else f"{late:.1f} s"
     yield "training runs that recovered", f"{score['recovered']} of {score['with_training']}"
     yield "training steps lost", str(score["steps_lost"])

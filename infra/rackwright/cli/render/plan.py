@@ -22,7 +22,10 @@ def _sections(plan: Plan) -> Iterator[str]:
     yield table(["node", "address", "roles", "cpus", "memory", "gpus", "rack", "state"], [_row(node) for node in plan.nodes])
     yield table(
         ["storage", "kind", "mount", "servers", "clients"],
-        [[s.name, s.kind, s.mount, s.servers, _most(s.clients, plan.groups["nodes"])] for s in plan.storage],
+        [
+            [s.name, s.kind, s.mount, s.servers or ([s.existing.source] if s.existing else []), _most(s.clients, plan.groups["nodes"])]
+            for s in plan.storage
+        ],
     )
     yield _partitions(plan.scheduler) if plan.scheduler.kind == "slurm" else _kubernetes(plan.scheduler)
     if plan.fabric is not None:

@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
+from rackwright.model.address_range import AddressRange4
 from rackwright.model.base import ConfigModel
 from rackwright.model.units import Address4, Bytes, Label, Network4, Seconds, UserName
 from rackwright.model.update_policy import UpdatePolicy
@@ -43,7 +44,7 @@ class Source(StrEnum):
 
 class Addon(StrEnum):
     """Add-ons for users' jobs in the order of their installation: sets of jobs, training jobs (Trainer 2, training operator 1), groups of
-    pods, simulated devices that pods claim, queues, resource usage."""
+    pods, simulated devices that pods claim, queues, resource usage, addresses of load balancers."""
 
     JOBSET = "jobset"
     TRAINER = "trainer"
@@ -52,6 +53,7 @@ class Addon(StrEnum):
     DRA_EXAMPLE_DRIVER = "dra-example-driver"
     KUEUE = "kueue"
     METRICS_SERVER = "metrics-server"
+    METALLB = "metallb"
 
 
 BUNDLED_IMAGE: Final = "bundle"
@@ -139,6 +141,11 @@ class Kubernetes(ConfigModel):
     )
     addons: Annotated[tuple[Addon, ...], UpdatePolicy.LIVE] = Field(
         default=(), description="Add-ons to install; `kueue` creates a queue for the GPUs of each namespace."
+    )
+    load_balancer_addresses: Annotated[tuple[AddressRange4, ...], UpdatePolicy.LIVE] = Field(
+        default=(),
+        description="Addresses that `metallb` assigns to Services of type LoadBalancer: free ranges of network.cidr, "
+        "for example 10.77.0.8-10.77.0.15. Default: the last four addresses below those of the groups.",
     )
     drain_timeout: Annotated[Seconds, UpdatePolicy.RUN] = Field(
         default=300, description="Maximum time to wait for the pods of a node that is being removed, for example 5m."

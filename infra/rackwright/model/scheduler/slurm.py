@@ -22,6 +22,55 @@ class Gres(StrEnum):
     GPU = "gpu"
 
 
+class PreemptMode(StrEnum):
+    """Mechanism that takes the resources of a running job: slurm.conf(5), PreemptMode."""
+
+    REQUEUE = "requeue"
+    CANCEL = "cancel"
+    SUSPEND = "suspend"
+
+
+class PartitionPreemptMode(StrEnum):
+    """PreemptMode of a partition, which can also exempt its jobs."""
+
+    OFF = "off"
+    REQUEUE = "requeue"
+    CANCEL = "cancel"
+    SUSPEND = "suspend"
+
+
+class PreemptionOrder(StrEnum):
+    """Property that decides which job preempts which: slurm.conf(5), PreemptType."""
+
+    PARTITION_PRIORITY = "partition_priority"
+    QOS = "qos"
+
+
+class QosFlag(StrEnum):
+    """Flags of a QOS, as sacctmgr(1) spells them."""
+
+    DENY_ON_LIMIT = "DenyOnLimit"
+    NO_RESERVE = "NoReserve"
+    OVER_PARTITION_QOS = "OverPartQOS"
+    PARTITION_TIME_LIMIT = "PartitionTimeLimit"
+
+
+class Preemption(ConfigModel):
+    """Preemption of running jobs by pending ones."""
+
+    by: Annotated[PreemptionOrder, UpdatePolicy.RESTART] = Field(
+        description="Property that decides which job preempts which: `priority_tier` of partitions that share nodes, or `preempt` of QOS."
+    )
+    mode: Annotated[PreemptMode, UpdatePolicy.RESTART] = Field(
+        default=PreemptMode.REQUEUE,
+        description="Mechanism: `requeue` restarts the job later, `cancel` ends it, `suspend` stops it until the other job ends "
+        "(partitions without GPUs only: a suspended job keeps its GPUs).",
+    )
+    exempt_time: Annotated[Seconds | None, UpdatePolicy.RESTART] = Field(
+        default=None, description="Run time before which no job is preempted, for example 30m. Default: none."
+    )
+
+
 class Partition(ConfigModel):
     """A Slurm partition."""
 
@@ -46,13 +95,28 @@ class Partition(ConfigModel):
         default=1,
         ge=1,
         le=_MAX_PRIORITY_TIER,
-        description="Order of partitions that share nodes: jobs in a higher tier are scheduled first. It preempts no job; QOS do.",
+        description="Order of partitions that share nodes: jobs in a higher tier are scheduled first. "
+        "With `preemption: {by: partition_priority}`, they also preempt jobs of lower tiers.",
+    )
+    preempt_mode: Annotated[PartitionPreemptMode | None, UpdatePolicy.RESTART] = Field(
+        default=None, description="Mechanism that preempts jobs of the partition; `off` exempts them. Default: `preemption.mode`."
+    )
+    grace_time: Annotated[Seconds, UpdatePolicy.RESTART] = Field(
+        default=0, description="Time between SIGTERM and the end of a preempted job, for example 2m. Default: none."
     )
     exclusive: Annotated[bool, UpdatePolicy.RESTART] = Field(
         default=False, description="Whether a job gets its nodes whole, with all CPUs and GPUs."
     )
     allow_accounts: Annotated[tuple[Label, ...], UpdatePolicy.RESTART] = Field(
         default=(), description="Accounts whose jobs may run in the partition. Default: all."
+    )
+    qos: Annotated[Label | None, UpdatePolicy.RESTART] = Field(
+        default=None,
+        description="QOS whose limits apply to all jobs of the partition, in addition to those of the job's QOS. "
+        "Jobs get neither its priority nor its preemption.",
+    )
+    allow_qos: Annotated[tuple[Label, ...], UpdatePolicy.RESTART] = Field(
+        default=(), description="QOS whose jobs may run in the partition. Default: all."
     )
     allow_groups: Annotated[tuple[UserName, ...], UpdatePolicy.RESTART] = Field(
         default=(), description="User groups whose members may submit to the partition. Default: all."
@@ -82,6 +146,13 @@ class Qos(ConfigModel):
     """A Slurm QOS: priority and limits that a job can request."""
 
     priority: Annotated[int, UpdatePolicy.LIVE] = Field(default=0, ge=0, description="Priority relative to other QOS.")
+    grp_gpus: Annotated[int | None, UpdatePolicy.LIVE] = Field(
+        default=None, ge=0, description="Maximum number of GPUs of all running jobs of the QOS, or of the partition that names it."
+    )
+    grp_jobs: Annotated[int | None, UpdatePolicy.LIVE] = Field(
+        default=None, ge=0, description="Maximum number of running jobs of the QOS, or of the partition that names it."
+    )
+    max_gpus_per_job: Annotated[int | None, UpdatePolicy.LIVE] = Field(default=None, ge=0, description="Maximum number of GPUs of a job.")
     max_gpus_per_user: Annotated[int | None, UpdatePolicy.LIVE] = Field(
         default=None, ge=0, description="Maximum number of GPUs of a user's running jobs."
     )
@@ -92,7 +163,21 @@ class Qos(ConfigModel):
         default=None, description="Maximum run time of a job in whole minutes, for example 8h."
     )
     preempt: Annotated[tuple[Label, ...], UpdatePolicy.RESTART] = Field(
-        default=(), description="QOS whose running jobs may be preempted and requeued."
+        default=(), description="QOS whose running jobs may be preempted; needs no `preemption`, whose default is then by QOS with requeue."
+    )
+    grace_time: Annotated[Seconds, UpdatePolicy.LIVE] = Field(
+        default=0, description="Time between SIGTERM and the end of a preempted job of the QOS, for example 2m. Default: none."
+    )
+    usage_factor: Annotated[float, UpdatePolicy.LIVE] = Field(
+        default=1,
+        ge=0,
+        allow_inf_nan=False,
+        description="Factor of the usage that fair share charges for jobs of the QOS; 0 charges nothing.",
+    )
+    flags: Annotated[tuple[QosFlag, ...], UpdatePolicy.LIVE] = Field(
+        default=(),
+        description="`DenyOnLimit` refuses jobs that exceed a limit at submission; `NoReserve` excludes jobs from backfill reservations; "
+        "`OverPartQOS` overrides limits of the partition's QOS; `PartitionTimeLimit` overrides `max_time` of the partition.",
     )
 
 
@@ -119,6 +204,9 @@ class Slurm(ConfigModel):
         default={}, description="Accounts, by name; users without an account belong to `default`."
     )
     qos: Annotated[dict[Label, Qos], UpdatePolicy.RESTART] = Field(default={}, description="QOS, by name, in addition to Slurm's `normal`.")
+    preemption: Annotated[Preemption | None, UpdatePolicy.RESTART] = Field(
+        default=None, description="Preemption of running jobs. Default: by QOS with requeue if a QOS has `preempt`, otherwise none."
+    )
     pam_slurm_adopt: Annotated[bool | None, UpdatePolicy.LIVE] = Field(
         default=None,
         description="Whether workers admit ordinary users over SSH only while they have a job there; the session joins the control group "

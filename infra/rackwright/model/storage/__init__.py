@@ -1,1 +1,1 @@
-"""Models of shared and local storage: exports, FSx for Lustre, scratch."""
+"""Models of shared and local storage: exports, FSx for Lustre, existing servers, scratch."""

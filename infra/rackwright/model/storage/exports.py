@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from rackwright.model.base import ConfigModel
+from rackwright.model.storage.existing import ExistingLustre, ExistingNfs
 from rackwright.model.storage.fsx import FsxLustre
 from rackwright.model.units import Bytes, Label, Mode, MountPoint
 from rackwright.model.update_policy import UpdatePolicy
@@ -52,4 +53,4 @@ class Nfs(FileSystem):
     )
 
 
-Storage = Annotated[MooseFs | Nfs | FsxLustre, Field(discriminator="kind")]
+Storage = Annotated[MooseFs | Nfs | FsxLustre | ExistingNfs | ExistingLustre, Field(discriminator="kind")]

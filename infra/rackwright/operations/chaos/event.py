@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Final
 
 from rackwright.checks.cluster.probes.slurm import expand
 from rackwright.drivers import ssh_connections
 from rackwright.errors import RackwrightError
+from rackwright.operations.chaos import alerts
 from rackwright.operations.chaos import lease as leases
+from rackwright.operations.chaos.alerts import AlertReader
 from rackwright.operations.chaos.injection import BY_UNIT, Injector
 from rackwright.operations.chaos.lease import Lease
 from rackwright.operations.chaos.modes import SPECS, Hold, Mode, Place, affected
@@ -44,8 +46,11 @@ class EventRun:
     record: EventRecord
     injector: Injector
     watch: Watch
+    alerts: AlertReader
     consent: Consent
     save: Callable[[], None]
+    publish: Callable[[], Coroutine[None, None, None]]
+    """Publishes the metrics of the run's failures."""
     say: Callable[[str], None]
     on_progress: Progress
     lease: Lease | None = None
@@ -65,15 +70,19 @@ class EventRun:
             return
         self.save()
         self.say(f"{self.record.id} {self.event.mode.value}: injected on {self.event.target}")
+        beside = [asyncio.create_task(self._read_alerts()), asyncio.create_task(self.publish())]
         ends = asyncio.create_task(self._undo())
         try:
             await self._check_health()
             await self._follow(ends)
         finally:
-            ends.cancel()
-            await asyncio.gather(ends, return_exceptions=True)
+            for task in (ends, *beside):
+                task.cancel()
+            await asyncio.gather(ends, *beside, return_exceptions=True)
+        await self.alerts.read_into(self.record)
         self.record.verdict, self.record.reason = judge(self.record)
         await self._report()
+        await self.publish()
 
     async def _wait_for_go(self) -> list[str]:
         """Return the objections that are left after the time for waiting; empty means go."""
@@ -117,6 +126,12 @@ class EventRun:
             if not is_held:
                 self.record.undone, self.record.undone_by = time.time(), BY_UNIT
 
+    async def _read_alerts(self) -> None:
+        """Read the stack's alerts until the event is over."""
+        while self.alerts.server is not None:
+            await self.alerts.read_into(self.record)
+            await asyncio.sleep(alerts.POLL)
+
     async def _check_health(self) -> None:
         """Run the node health check at once, which Slurm runs in intervals; it drains a node, and resumes it later."""
         if not SPECS[self.event.mode].is_checked:
@@ -130,7 +145,7 @@ class EventRun:
 
     async def _follow(self, ends: asyncio.Task[None]) -> None:
         """Observe until the failure is undone, nodes are in service and training continues, or the time limit has passed."""
-        until, resumed = time.monotonic() + _LONGEST * self.injector.slowness, False
+        until, resumed = time.monotonic() + self.record.params.get("seconds", 0) + _LONGEST * self.injector.slowness, False
         while time.monotonic() < until:
             seen = await self.watch.observe()
             self._detect(seen)

@@ -35,6 +35,8 @@ class Injector:
     """Node whose journal has all events: that of a killed node may be lost."""
     bandwidth: str
     slowness: int
+    hold_s: int | None = None
+    """Seconds that a failure with a duration lasts; None: as its mode says."""
 
     async def ask(self, node: str, action: str, **more: Any) -> dict[str, Any]:
         """Return a node's answer. Raises RackwrightError if there is none, or if the node refuses."""
@@ -61,7 +63,7 @@ class Injector:
     def params(self, event: ScheduledEvent) -> dict[str, Any]:
         """Return what a failure is made of, for its record."""
         spec = SPECS[event.mode]
-        found: dict[str, Any] = {"seconds": spec.seconds} if spec.seconds else {}
+        found: dict[str, Any] = {} if spec.hold is Hold.MOMENT else {"seconds": spec.seconds if self.hold_s is None else self.hold_s}
         if event.mode is Mode.NETWORK_SLOW:
             found["bandwidth"] = self.bandwidth
         if event.mode in (Mode.GPU_LOST, Mode.XID):
@@ -86,7 +88,7 @@ class Injector:
         name, declared = self.running.name, self.running.inventory
         undo = Undo.START if event.mode is Mode.NODE_KILL else Undo.RESUME
         await self.log([event.target, self.submit_host], f"{record.id} {event.mode.value}: injected on {event.target} from outside")
-        deadline = time.time() + SPECS[event.mode].seconds + GRACE * self.slowness
+        deadline = time.time() + record.params["seconds"] + GRACE * self.slowness
         lease = await asyncio.to_thread(leases.grant, name, declared.target, event.target, undo, record.id, deadline)
         watchdog.start(lease)
         record.injected = time.time()
@@ -99,7 +101,7 @@ class Injector:
     async def end(self, lease: Lease, record: EventRecord) -> None:
         """End a lease after the failure's time; fill in who did. Raises RackwrightError if the node does not start."""
         assert record.injected is not None
-        await asyncio.sleep(max(0.0, record.injected + SPECS[Mode(record.mode)].seconds - time.time()))
+        await asyncio.sleep(max(0.0, record.injected + record.params["seconds"] - time.time()))
         await leases.end(lease, BY_COMMAND)
         fill_in_end(lease, record)
 

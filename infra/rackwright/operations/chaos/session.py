@@ -17,14 +17,17 @@ from rackwright.inventory.reader import Inventory
 from rackwright.inventory.running_stack import RunningStack
 from rackwright.operations.chaos import lease as leases
 from rackwright.operations.chaos import records
+from rackwright.operations.chaos.alerts import AlertReader
 from rackwright.operations.chaos.event import EventRun, Progress
 from rackwright.operations.chaos.injection import Injector, fill_in_end
 from rackwright.operations.chaos.modes import SPECS, Hold, Mode, candidates, refusal, require_supported
 from rackwright.operations.chaos.observation import ChaosSite, Watch, find_site
 from rackwright.operations.chaos.permission import Consent, require_allowed
 from rackwright.operations.chaos.schedule import ScheduledEvent, schedule_events
+from rackwright.operations.monitoring.publication import publish
 from rackwright.report import chaos as report
 from rackwright.report.chaos import EventRecord
+from rackwright.report.metrics import chaos_metrics
 from rackwright.time_limits import slowness
 
 RANDOM = "random"
@@ -43,6 +46,7 @@ class ChaosOptions:
     bandwidth: str = "10mbit"
     node: str | None = None
     everybody: bool = False
+    hold_s: int | None = None
 
 
 @dataclass
@@ -55,12 +59,15 @@ class _Session:
     seed: int
     name: str
     injector: Injector
+    alerts: AlertReader
     say: Callable[[str], None]
     on_progress: Progress
     events: list[EventRun] = field(default_factory=list)
     started: float = field(default_factory=time.time)
     ended: float | None = None
     problems: list[str] = field(default_factory=list)
+    unpublished: list[str] = field(default_factory=list)
+    """Reasons for which metrics were not written."""
 
     def document(self) -> dict[str, Any]:
         """Return the document rackwright.chaos/1."""
@@ -75,10 +82,12 @@ class _Session:
             "mode": self.options.mode,
             "interval_s": self.options.interval_s,
             "duration_s": self.options.duration_s,
+            "hold_s": self.options.hold_s,
             "user": self.site.user,
             "started": datetime.fromtimestamp(self.started, UTC).isoformat(timespec="seconds"),
             "ended": self.ended,
             "evidence": [f"target {declared.target}", *(f"simulated: {name}" for name in sorted(declared.simulated))],
+            "alerts": self.alerts.summary(),
             "events": events,
             "score": report.score(events),
             "verdict": report.verdict_of(events, self.problems),
@@ -87,6 +96,14 @@ class _Session:
     def save(self) -> None:
         """Write the record."""
         records.save(self.running.name, self.document())
+
+    async def publish(self) -> None:
+        """Publish the run's failures as metrics; say why that failed, once for each reason."""
+        text = chaos_metrics(self.running.name, [one.record for one in self.events])
+        for failure in await publish(self.running.inventory, {"chaos": text}):
+            if failure not in self.unpublished:
+                self.unpublished.append(failure)
+                self.say(failure)
 
 
 def inject_failures(stack: str, options: ChaosOptions, on_progress: Progress, say: Callable[[str], None]) -> dict[str, Any]:
@@ -102,9 +119,9 @@ def inject_failures(stack: str, options: ChaosOptions, on_progress: Progress, sa
     seed = random.SystemRandom().randrange(2**31) if options.seed is None else options.seed
     scheduled = _schedule(running.inventory, options, seed)
     factor = min(slowness(), _MOST_SLOWNESS)
-    injector = Injector(running, site.user, site.submit_host, options.bandwidth, factor)
+    injector = Injector(running, site.user, site.submit_host, options.bandwidth, factor, options.hold_s)
     name = f"chaos-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{os.urandom(2).hex()}"
-    session = _Session(running, site, options, seed, name, injector, say, on_progress)
+    session = _Session(running, site, options, seed, name, injector, AlertReader(running, factor), say, on_progress)
     with leases.only_command(stack):
         records.close_killed_runs(stack)
         try:
@@ -143,6 +160,8 @@ async def _undo_all(injector: Injector, say: Callable[[str], None]) -> list[str]
         found += ids
         for one in ids:
             say(f"{one}: undone on {node}")
+    for failure in await publish(injector.running.inventory, {"chaos": chaos_metrics(stack, [])}):
+        say(failure)
     if lost:
         hint = "a unit undoes its failure by itself; run the command again in a minute"
         raise UndeterminedError("\n".join(["nodes did not answer:", *lost]), path=f"stack {stack}", hint=hint)
@@ -185,7 +204,9 @@ async def _perform(session: _Session, event: ScheduledEvent, watch: Watch, conse
     id_ = f"{session.name.removeprefix('chaos-').lower()}-{event.number}"
     params = session.injector.params(event)
     record = EventRecord(id_, event.number, session.seed, event.mode.value, event.target, event.at_s, params, spec.simulated)
-    run = EventRun(event, record, session.injector, watch, consent, session.save, session.say, session.on_progress)
+    run = EventRun(
+        event, record, session.injector, watch, session.alerts, consent, session.save, session.publish, session.say, session.on_progress
+    )
     session.events.append(run)
     await run.perform()
     session.save()
@@ -202,6 +223,7 @@ async def _close(session: _Session) -> None:
             session.problems.append(f"{run.record.id} is not undone: {error}")
     session.ended = time.time()
     session.save()
+    await session.publish()
 
 
 async def _undo_rest(session: _Session, run: EventRun) -> None:

@@ -19,7 +19,7 @@ from rackwright.drift.difference import ScanMethod
 from rackwright.drivers import ansible, remote_exec
 from rackwright.drivers.ansible_child import private_tempdir
 from rackwright.inventory import paths
-from rackwright.model.ranges import compressed
+from rackwright.model.hostlists import compressed
 from rackwright.operations.check_mode import recording, replay, secret_placeholders, suspended_daemons
 from rackwright.operations.check_mode.suspended_daemons import Suspended
 from rackwright.time_limits import slowness

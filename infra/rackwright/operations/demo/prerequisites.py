@@ -154,7 +154,7 @@ def _require_workers(declared: Inventory, present: int, wanted: int, where: str,
 def _storage(declared: Inventory, needed: set[str]) -> Mapping[str, Any]:
     """Return a file system that all these nodes mount and every user may write to."""
     for one in declared.cluster.get("storage") or ():
-        if needed <= set(one["clients"]) and int(one["mode"], 8) & 0o002:
+        if needed <= set(one["clients"]) and one["mode"] and int(one["mode"], 8) & 0o002:
             return dict(one)
     hint = "add one under `storage` without `clients`, for example `sharedfs: {kind: moosefs, mount: /mnt/sharedfs, size: 4GiB}`"
     raise _missing(declared, "has no shared file system that login nodes and workers mount and users may write to", hint)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rackwright.model.base import ConfigModel
-from rackwright.model.ranges import compressed
+from rackwright.model.hostlists import compressed
 from rackwright.plan.fabric.schema import FabricPlan
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import Final
 from rackwright.catalog.addons import addons, image
 from rackwright.catalog.kubernetes import own_image, pause
 from rackwright.catalog.networks import default_cni
+from rackwright.derive.load_balancers import default_pool
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role
 from rackwright.model.monitoring import Monitoring
@@ -67,6 +68,7 @@ def expand_kubernetes(
         drain_timeout_s=declared.drain_timeout,
         apply_with=declared.apply_with,
         addons=tuple(_addon(name) for name in AddonName if name in declared.addons),
+        load_balancer_addresses=_load_balancer_addresses(cluster, declared),
         probe_image=own_image("probe") if bundled else None,
         jobs=declared.acceptance_image or own_image("jobs"),
         builds_acceptance_image=declared.acceptance_image is None,
@@ -125,6 +127,12 @@ def _addon(name: AddonName) -> Addon:
         deployment=found.deployment,
         daemon_set=found.daemon_set,
     )
+
+
+def _load_balancer_addresses(cluster: Cluster, declared: Declared) -> tuple[str, ...]:
+    if AddonName.METALLB not in declared.addons:
+        return ()
+    return tuple(str(one) for one in declared.load_balancer_addresses or (default_pool(cluster.network.cidr),))
 
 
 def _namespace(name: str, one: DeclaredNamespace) -> Namespace:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from rackwright.catalog.kubernetes import device_plugin, own_image
 from rackwright.model.scheduler.kubernetes import Addon
+from rackwright.plan.kubernetes.load_balancers import load_balancer_objects
 from rackwright.plan.kubernetes.network import network_objects
 from rackwright.plan.kubernetes.policies import policies
 from rackwright.plan.kubernetes.queues import queues
@@ -29,6 +30,7 @@ def objects(cluster: Kubernetes, nodes: Sequence[PlanNode], storage: Sequence[St
         *_gpus(nodes),
         *(made for namespace in cluster.namespaces for made in _namespace(namespace, cluster, storage)),
         *(queues(cluster, nodes, _MANAGED) if any(addon.name == Addon.KUEUE for addon in cluster.addons) else ()),
+        *(load_balancer_objects(cluster.load_balancer_addresses, _MANAGED) if cluster.load_balancer_addresses else ()),
     )
 
 

@@ -48,9 +48,9 @@ class Addon(ConfigModel):
     image: str
     namespace: str
     deployment: str | None = Field(default=None, exclude_if=lambda name: name is None)
-    """Name of the Deployment that runs it on the control plane."""
+    """Name of the Deployment on the control plane."""
     daemon_set: str | None = Field(default=None, exclude_if=lambda name: name is None)
-    """Name of the DaemonSet that runs it on every node, which imports its image."""
+    """Name of the DaemonSet on every node, which imports its image. An add-on has a Deployment, a DaemonSet, or both."""
 
 
 class Folder(ConfigModel):
@@ -127,6 +127,8 @@ class Kubernetes(ConfigModel):
     """Tool that applies the objects."""
     addons: tuple[Addon, ...] = ()
     """In the order of their installation."""
+    load_balancer_addresses: tuple[str, ...] = Field(default=(), exclude_if=lambda ranges: not ranges)
+    """Ranges, as `first-last`, that MetalLB assigns to Services; empty without it."""
     folders: tuple[Folder, ...] = ()
     """Folders of the shared file system for claims."""
     scraped: bool = Field(default=False, exclude_if=lambda scraped: not scraped)

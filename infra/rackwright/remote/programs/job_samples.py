@@ -26,6 +26,8 @@ from rackwright.remote.programs import process_samples
 QUERY = "uuid,index,utilization.gpu,power.draw,enforced.power.limit"
 LIMIT = 10
 """Seconds for nvidia-smi, which hangs with a driver that does not respond."""
+ANSWERED = (0, 14)
+"""Exit statuses of nvidia-smi after rows of all GPUs; 14 warns that the infoROM of one is corrupted (nvidia-smi(1), RETURN VALUE)."""
 READINGS = 3
 """Readings of GPUs. Their own sample period is at most 1 s (NVML, nvmlUtilization_t)."""
 IB = ("/sys/class/infiniband/*/ports/*/counters/port_xmit_data", "/sys/class/infiniband/*/ports/*/counters/port_rcv_data")
@@ -68,8 +70,8 @@ def finish(child: int, reading: int) -> Any:
         return {"error": "the process that samples was ended"}
 
 
-def nvidia_smi(*words: str) -> list[list[str]]:
-    """Return rows of nvidia-smi. Raise OSError with its message if it fails."""
+def nvidia_smi(cells: int, *words: str) -> tuple[list[list[str]], str]:
+    """Return rows of so many cells, and why GPUs are missing or an empty string. Raise OSError with that message if there is no row."""
     argv = ["nvidia-smi", *words, "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(argv, capture_output=True, encoding="utf-8", errors="replace", timeout=LIMIT, check=False)
@@ -77,10 +79,16 @@ def nvidia_smi(*words: str) -> list[list[str]]:
         raise OSError("nvidia-smi is not installed") from None
     except subprocess.TimeoutExpired:
         raise OSError("nvidia-smi: no answer in " + str(LIMIT) + " s") from None
-    if done.returncode:
-        said = (done.stdout + done.stderr).strip().splitlines()
-        raise OSError("nvidia-smi: " + (said[0] if said else "ended with status " + str(done.returncode)))
-    return [[cell.strip() for cell in line.split(",")] for line in done.stdout.splitlines()]
+    lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+    rows = [[cell.strip() for cell in line.split(",")] for line in done.stdout.splitlines()]
+    rows = [row for row in rows if len(row) == cells]
+    if done.returncode in ANSWERED:
+        return rows, ""
+    said = [line for line in lines if len(line.split(",")) != cells]
+    why = "nvidia-smi: " + (said[0].strip() if said else "ended with status " + str(done.returncode))
+    if not rows:
+        raise OSError(why)
+    return rows, why
 
 
 def number(cell: str) -> float | None:
@@ -110,20 +118,21 @@ class Gpus(threading.Thread):
         try:
             for _ in range(READINGS):
                 begun = time.monotonic()
-                for cells in nvidia_smi("--query-gpu=" + QUERY):
-                    if len(cells) == 5:
-                        gpu = self.found.setdefault(cells[0], {"uuid": cells[0], "index": cells[1], "busy": [], "power": []})
-                        gpu["busy"].append(number(cells[2]))
-                        gpu["power"].append(number(cells[3]))
-                        gpu["limit"] = number(cells[4])
+                rows, why = nvidia_smi(5, "--query-gpu=" + QUERY)
+                self.error = self.error or why
+                for cells in rows:
+                    gpu = self.found.setdefault(cells[0], {"uuid": cells[0], "index": cells[1], "busy": [], "power": []})
+                    gpu["busy"].append(number(cells[2]))
+                    gpu["power"].append(number(cells[3]))
+                    gpu["limit"] = number(cells[4])
                 time.sleep(max(0.0, self.pause - (time.monotonic() - begun)))
             owners: dict[int, list[str]] = {}
-            for cells in nvidia_smi("--query-compute-apps=pid,gpu_uuid"):
-                if len(cells) == 2 and cells[0].isdigit():
+            for cells in nvidia_smi(2, "--query-compute-apps=pid,gpu_uuid")[0]:
+                if cells[0].isdigit():
                     owners.setdefault(int(cells[0]), []).append(cells[1])
             self.owners = owners
         except OSError as error:
-            self.error = str(error)
+            self.error = self.error or str(error)
 
 
 def counted(patterns: tuple[str, ...]) -> int | None:

@@ -240,6 +240,11 @@ TRIED: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet"},
         {"leaderWorkerTemplate": {"workerTemplate": {"spec": {"containers": [{"name": "a", "image": "none"}]}}}},
     ),
+    "metallb": (
+        "/apis/metallb.io/v1beta1/namespaces/metallb-system/ipaddresspools",
+        {"apiVersion": "metallb.io/v1beta1", "kind": "IPAddressPool"},
+        {"addresses": ["192.0.2.2-192.0.2.1"]},
+    ),
 }
 """By addon: an object that its webhooks modify or deny, its path, its contents. Sent as a dry run (dryRun)."""
 

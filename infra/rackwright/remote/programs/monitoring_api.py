@@ -121,6 +121,15 @@ def received(api: Api, request: dict[str, Any]) -> Any:
     return settled(read, bool, request)
 
 
+def alerts(api: Api, request: dict[str, Any]) -> Any:
+    """Return labels, summary and age of each alert that fires and that nothing silences or inhibits."""
+    found = api.get("/api/v2/alerts?active=true&silenced=false&inhibited=false")
+    now = time.time()
+    return [
+        {"labels": one["labels"], "summary": one["annotations"].get("summary", ""), "age_s": age(one["startsAt"], now)} for one in found
+    ]
+
+
 def settled(read: Any, is_complete: Any, request: dict[str, Any]) -> Any:
     """Return what is read as soon as it is complete, at the latest after `settle_s`: a daemon that has just started has read nothing."""
     end = time.monotonic() + request["settle_s"]
@@ -173,7 +182,7 @@ def without_certificate(host: str, port: int, context: ssl.SSLContext) -> str:
 
 
 TOPICS = {"targets": (targets, "prometheus"), "rules": (rules, "prometheus"), "firing": (firing, "prometheus")}
-OF_ALERTMANAGER = {"received": (received, "alertmanager")}
+OF_ALERTMANAGER = {"received": (received, "alertmanager"), "alerts": (alerts, "alertmanager")}
 
 
 def main(request: dict[str, Any]) -> Any:

@@ -176,7 +176,7 @@ def port(run: Run, where: str, number: int, behind: set[str]) -> Object:
     while running - found and (calls < CALLS or time.monotonic() < knows) and not (message and time.monotonic() > knows):
         calls += 1
         try:
-            with _OPENER.open(f"http://{where}:{number}/", timeout=2 * manifests.SLOWNESS) as answer:
+            with OPENER.open(f"http://{where}:{number}/", timeout=2 * manifests.SLOWNESS) as answer:
                 found.add(answer.read().decode("utf-8", "replace"))
         except OSError as error:
             message = str(getattr(error, "reason", error))
@@ -184,7 +184,7 @@ def port(run: Run, where: str, number: int, behind: set[str]) -> Object:
     return {"found": sorted(found), "behind": sorted(running), "said": message}
 
 
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 """Opener without a proxy: the request goes to a node, and the response must be its own."""
 
 

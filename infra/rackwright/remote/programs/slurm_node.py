@@ -19,7 +19,7 @@ BY_PROLOG = "Prolog error"
 """Slurm's drain reason after a failed prolog, which is the health check."""
 HELD = {"DRAIN", "DOWN", "FAIL"}
 MUNGE = "munge.service"
-GOES_ON = {"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED"}
+GOES_ON = {"PENDING", "CONFIGURING", "EXPEDITING", "RESIZING", "RUNNING", "SIGNALING", "STOPPED", "SUSPENDED"}
 """States of a job that may start or runs (squeue(1), JOB STATE CODES)."""
 
 

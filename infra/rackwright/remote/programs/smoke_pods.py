@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rackwright.remote.programs import dns, pod_claims, pod_groups, pod_jobs, pod_policies
+from rackwright.remote.programs import dns, pod_balancers, pod_claims, pod_groups, pod_jobs, pod_policies
 from rackwright.remote.programs import pod_checks as checks
 from rackwright.remote.programs import pod_manifests as manifests
 from rackwright.remote.programs.kubernetes_client import Api, ApiRefusedError
@@ -192,12 +192,14 @@ def smoke(run: Run) -> Object:
         guarded = pool.submit(pod_policies.policies, run, nodes[0], nodes[-1], request["policies"], account) if kept else None
         grouped = pool.submit(pod_groups.group, run, nodes) if request["groups"] and nodes else None
         trained = pool.submit(pod_jobs.training, run, nodes) if request["training"] and nodes else None
+        balanced = pool.submit(pod_balancers.balancer, run, nodes, behind(nodes)) if request["balancers"] and nodes else None
         result["nodes"] = {name: {part: one.result() for part, one in parts.items()} for name, parts in begun.items()}
         result["outside"] = outside.result()
         result["ports"] = {name: one.result() for name, one in ports.items()}
         result["policies"] = guarded.result() if guarded else None
         result["group"] = grouped.result() if grouped else None
         result["training"] = trained.result() if trained else None
+        result["balancer"] = balanced.result() if balanced else None
         result["namespaces"] = {name: one.result() for name, one in copies.items()}
     result["busy"] = sorted(set(held) | set(taken(api, run.namespace)))
     return result

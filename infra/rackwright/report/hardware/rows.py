@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import groupby
 from typing import Any, Final
+
+from rackwright.model.hostlists import host_list_items
 
 Row = tuple[str, ...]
 UNKNOWN_CELL: Final = "?"
@@ -30,21 +30,7 @@ def fold(names: Iterable[str]) -> str:
     >>> fold(["worker0", "worker1", "worker2", "login0", "worker9"])
     'worker[0-2,9], login0'
     """
-    numbered: dict[str, list[int]] = {}
-    plain: dict[str, None] = {}
-    for name in names:
-        found = re.fullmatch(r"(.*?)(0|[1-9]\d*)", name)
-        if found:
-            numbered.setdefault(found[1], []).append(int(found[2]))
-        plain.setdefault(found[1] if found else name)
-    return ", ".join(f"{stem}{_numbers(sorted(numbered[stem]))}" if stem in numbered else stem for stem in plain)
-
-
-def _numbers(indices: Sequence[int]) -> str:
-    if len(indices) == 1:
-        return str(indices[0])
-    runs = [[index for _, index in run] for _, run in groupby(enumerate(indices), key=lambda pair: pair[1] - pair[0])]
-    return f"[{','.join(str(run[0]) if len(run) == 1 else f'{run[0]}-{run[-1]}' for run in runs)}]"
+    return ", ".join(host_list_items(names))
 
 
 def mebibytes(mib: float | None) -> str:

@@ -20,7 +20,7 @@ _SHELL: Final = 128
 _PROVES: Final[dict[str, tuple[str, ...]]] = {
     "memory": (
         r"oom[_-]kill event",
-        r"exceeded (?:job|step)?\s*memory limit",
+        r"(?i)exceeded (?:job|step)?\s*memory limit",
         r"(?i)out of memory: kill|memory cgroup out of memory|oom-kill:",
     ),
     "time": (r"(?i)time limit exhausted", r"DUE TO TIME LIMIT"),
@@ -42,9 +42,12 @@ _PROVES: Final[dict[str, tuple[str, ...]]] = {
 }
 """Lines that prove a kind of end, the plainest first: messages of slurmctld, slurmd, slurmstepd and the kernel."""
 HARDWARE: Final = (
-    r"NVRM: Xid|SXid|Machine check|mce: |Hardware Error|EDAC .*UE|out of memory|Out of memory|oom-kill|fallen off the bus"
-    r"|I/O error|EXT4-fs error|XFS .*(?:error|shutdown)|nfs: server .* not responding|LustreError|link (?:is )?down|soft lockup|hung_task"
-    r"|blocked for more than|mlx5_core .*(?:err|fatal|health)"
+    r"NVRM:.*\bXid|SXid|RmInitAdapter failed|Machine check|mce: |Hardware Error|EDAC .*UE|out of memory|Out of memory|oom-kill"
+    r"|fallen off the bus|AER: .*[Uu]ncorrect|PCIe Bus Error: severity=Uncorrect"
+    r"|I/O error|critical (?:medium|target) error|nvme\d+: (?:controller is down|I/O .*timeout|Device not ready|Removing after)"
+    r"|EXT4-fs error|XFS .*(?:error|shutdown)|nfs: server .* not responding|LustreError|[Ll]ink (?:is |status )?(?:definitely )?[Dd]own\b"
+    r"|(?:soft|hard) (?:lockup|LOCKUP)|rcu.* detected .*stall|hung_task|blocked for more than|above threshold, cpu clock"
+    r"|mlx5_core .*(?:err|fatal|health|timeout|unplugged|High temperature)"
     r"|amdgpu.*(?:[1-9]\d* (?:new )?(?:uncorrectable|deferred) hardware errors|uncorrectable hardware error\()"
     r"|amdgpu.*(?:GPU reset|ring \S+ timeout|poison)"
 )

@@ -13,7 +13,8 @@ _FORM: Final = re.compile(r"(?P<job>\d+(?:_\d+)?(?:\+\d+)?)(?:\.(?P<step>\d+|bat
 _UNKNOWN: Final = frozenset({"", "0", "None", "Unknown", "(null)", "N/A", "(none)"})
 _PAIR: Final = re.compile(r"(?:^   |\s)([A-Z]\w*)=")
 _RUNNING: Final = frozenset({"RUNNING", "SUSPENDED", "STOPPED", "COMPLETING", "CONFIGURING", "SIGNALING", "STAGE_OUT", "RESIZING"})
-_WAITING: Final = frozenset({"PENDING", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
+_WAITING: Final = frozenset({"PENDING", "EXPEDITING", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
+"""States of a job that is in the queue (Slurm, job_state_codes.html; EXPEDITING from 25.11 on: requeued before all others)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Final
 
 from rackwright.model import ranges
 from rackwright.model.finding import Severity, did_you_mean
+from rackwright.model.hostlists import compressed
 from rackwright.model.network import meaning_in
 from rackwright.model.public_keys import fault_of, fingerprint
 from rackwright.model.targets.hosts import HostsTarget
@@ -27,7 +28,7 @@ def machine_missing(case: RuleContext) -> Iterator[Violation]:
             missing = [one.name for one in case.members if one.group == group and one.name not in target.machine_by_node]
             if missing:
                 cause = f"the groups declare the node, but no machine is assigned{_and_others(missing)}"
-                hint = f"add `{ranges.compressed(missing)}: {{address: …}}`, or lower groups.{group}.count"
+                hint = f"add `{compressed(missing)}: {{address: …}}`, or lower groups.{group}.count"
                 yield Violation(f"target.machines.{missing[0]}", cause, hint)
 
 
@@ -64,7 +65,7 @@ def _and_others(names: Sequence[str]) -> str:
     >>> _and_others(["worker0", "worker1", "worker2"]), _and_others(["worker0"])
     (', as for worker[1-2]', '')
     """
-    return f", as for {ranges.compressed(names[1:])}" if len(names) > 1 else ""
+    return f", as for {compressed(names[1:])}" if len(names) > 1 else ""
 
 
 @rule("machine-key-placeholder", Severity.WARNING, level_on_deploy=Severity.ERROR)

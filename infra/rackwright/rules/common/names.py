@@ -8,6 +8,7 @@ from typing import Final
 
 from rackwright.model.finding import Severity
 from rackwright.model.groups import Role
+from rackwright.model.hostlists import expand_host_list
 from rackwright.model.units import is_label
 from rackwright.rules.registry import RuleContext, Violation, rule
 
@@ -60,6 +61,16 @@ def node_name_collision(case: RuleContext) -> Iterator[Violation]:
             yield Violation(
                 f"groups.{groups[-1]}", f"node {name} would exist twice, in groups {' and '.join(groups)}", "rename one of the groups"
             )
+
+
+@rule("group-names-too-few")
+def group_names_too_few(case: RuleContext) -> Iterator[Violation]:
+    """Every node needs a name."""
+    for name, group in case.cluster.groups.items():
+        count = len(expand_host_list(group.names)) if group.names is not None else group.count
+        if count < group.count:
+            cause = f"`{group.names}` has {count} names for {group.count} nodes"
+            yield Violation(f"groups.{name}.names", cause, "add names at the end of the list, or lower `count`")
 
 
 @rule("group-name-is-node")

@@ -60,6 +60,8 @@ def role_all_out(case: RuleContext) -> Iterator[Violation]:
 def storage_all_out(case: RuleContext) -> Iterator[Violation]:
     """A file system without a running server blocks every process that uses it."""
     for name, declared in case.cluster.storage.items():
+        if not declared.served_by_nodes:
+            continue
         serving = [m for m in case.members if (m.group in declared.servers if declared.servers else Role.STORAGE in m.roles)]
         if serving and not any(member.is_in for member in serving):
             yield Violation(

@@ -10,6 +10,7 @@ from rackwright import catalog
 from rackwright.derive.nodes import DeclaredNode
 from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.groups import Role, roles_of
+from rackwright.model.storage.existing import ExistingFileSystem
 from rackwright.model.storage.exports import MooseFs, Nfs, Storage
 from rackwright.model.units import format_bytes
 from rackwright.rules.registry import RuleContext, Violation, rule
@@ -164,7 +165,7 @@ def _mount(declared: Storage) -> PurePosixPath:
 def storage_size(case: RuleContext) -> Iterator[Violation]:
     """A file system that is full from the start cannot store a file."""
     for name, declared in case.cluster.storage.items():
-        if declared.size < _SMALLEST:
+        if not isinstance(declared, ExistingFileSystem) and declared.size < _SMALLEST:
             cause = f"{format_bytes(declared.size)} is too small to write to"
             yield Violation(f"storage.{name}.size", cause, f"use at least {format_bytes(_SMALLEST)}")
 
@@ -173,6 +174,8 @@ def storage_size(case: RuleContext) -> Iterator[Violation]:
 def storage_mode(case: RuleContext) -> Iterator[Violation]:
     """World-writable without the sticky bit lets every user delete the files of others."""
     for name, declared in case.cluster.storage.items():
+        if isinstance(declared, ExistingFileSystem):
+            continue
         mode = int(declared.mode, 8)
         if mode & 0o002 and not mode & 0o1000:
             yield Violation(f"storage.{name}.mode", f"mode {declared.mode} lets users delete each other's files", 'use "1777"')

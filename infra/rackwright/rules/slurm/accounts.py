@@ -117,7 +117,11 @@ def gpu_limit_without_gpus(case: RuleContext) -> Iterator[Violation]:
         return
     scheduler = case.slurm
     limits = [(f"scheduler.accounts.{name}.grp_gpus", account.grp_gpus) for name, account in scheduler.accounts.items()]
-    limits += [(f"scheduler.qos.{name}.max_gpus_per_user", qos.max_gpus_per_user) for name, qos in scheduler.qos.items()]
+    limits += [
+        (f"scheduler.qos.{name}.{key}", getattr(qos, key))
+        for name, qos in scheduler.qos.items()
+        for key in ("grp_gpus", "max_gpus_per_job", "max_gpus_per_user")
+    ]
     for path, limit in limits:
         if limit is not None:
             yield Violation(path, "no worker has GPUs", "remove the limit")

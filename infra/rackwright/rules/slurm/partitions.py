@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rackwright.derive.nodes import DeclaredNode
+from rackwright.derive.nodes import members_of_partition
 from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.groups import Role, roles_of
-from rackwright.model.scheduler.slurm import Gres, Partition
+from rackwright.model.scheduler.slurm import Gres
 from rackwright.model.units import format_seconds
 from rackwright.rules.registry import RuleContext, Violation, rule
-
-
-def _inside(case: RuleContext, partition: Partition) -> list[DeclaredNode]:
-    return [member for member in case.members if member.group in partition.groups or member.name in partition.nodes]
 
 
 @rule("partition-empty")
@@ -48,7 +44,7 @@ def partition_node_unknown(case: RuleContext) -> Iterator[Violation]:
 def partition_not_worker(case: RuleContext) -> Iterator[Violation]:
     """Only workers run jobs."""
     for name, partition in case.slurm.partitions.items():
-        other_members = [member.name for member in _inside(case, partition) if Role.WORKER not in member.roles]
+        other_members = [member.name for member in members_of_partition(case.members, partition) if Role.WORKER not in member.roles]
         other_members += [group for group in partition.groups if _is_empty_non_worker_group(case, group)]
         if other_members:
             cause = f"has members without the role worker: {', '.join(other_members)}"
@@ -64,7 +60,7 @@ def _is_empty_non_worker_group(case: RuleContext, name: str) -> bool:
 def partition_gres(case: RuleContext) -> Iterator[Violation]:
     """Every node of a partition that requires GPUs must have GPUs."""
     for name, partition in case.slurm.partitions.items():
-        bare = [member.name for member in _inside(case, partition) if member.gpus is None]
+        bare = [member.name for member in members_of_partition(case.members, partition) if member.gpus is None]
         if Gres.GPU in partition.gres and bare:
             cause = f"requires GPUs; nodes without GPUs: {', '.join(bare)}"
             yield Violation(
@@ -112,7 +108,7 @@ def partition_default_time(case: RuleContext) -> Iterator[Violation]:
 def partition_max_nodes(case: RuleContext) -> Iterator[Violation]:
     """A limit above the number of nodes limits nothing, and may be a typing error."""
     for name, partition in case.slurm.partitions.items():
-        inside = len(_inside(case, partition))
+        inside = len(members_of_partition(case.members, partition))
         if partition.max_nodes is not None and partition.max_nodes > inside > 0:
             cause = f"{partition.max_nodes} nodes of a job, but the partition has {inside}"
             yield Violation(f"scheduler.partitions.{name}.max_nodes", cause, f"use at most {inside}, or remove the limit")
@@ -163,7 +159,7 @@ def worker_unreachable(case: RuleContext) -> Iterator[Violation]:
     """A worker that belongs to no partition runs no job."""
     partitions = case.slurm.partitions
     if partitions:
-        served = {member.name for partition in partitions.values() for member in _inside(case, partition)}
+        served = {member.name for partition in partitions.values() for member in members_of_partition(case.members, partition)}
         idle = [member.name for member in case.with_role(Role.WORKER) if member.name not in served]
         if idle:
             yield Violation("scheduler.partitions", f"workers in no partition: {', '.join(idle)}", "add their group to a partition")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import sys
+import tarfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,8 +30,9 @@ if sys.argv[1] == "list":
     sys.exit(print(here / "module"))
 with (here / "calls").open("a") as calls:
     calls.write("build\\n")
-into = pathlib.Path(sys.argv[sys.argv.index("-o") + 1])
-(into / sys.argv[-1].split("/")[-1]).write_text("program")
+place = sys.argv.index("-o") + 1
+for package in sys.argv[place + 1 :]:
+    (pathlib.Path(sys.argv[place]) / package.split("/")[-1]).write_text("program")
 """
 _KUBECTL = """
 import pathlib, sys
@@ -147,6 +150,18 @@ def test_objects_beside_the_modules_are_rendered_and_decide_the_part(played: Pla
     assert addon_list.wanted(played.machine, played.rooms, addon, None).inputs != described["inputs"]
 
 
+def test_image_of_an_addon_with_several_programs_holds_all_of_them(played: Played) -> None:
+    described = played.provide("metallb")
+    (listed,) = described["archives"]["metallb"]["images"]
+    with tarfile.open(played.into / "images" / "metallb.tar") as outer:
+        content = {one.name: outer.extractfile(one).read() for one in outer if one.isfile()}  # type: ignore[union-attr]
+    (manifest,) = json.loads(content["manifest.json"])
+    config = json.loads(content[manifest["Config"]])["config"]
+    with tarfile.open(fileobj=io.BytesIO(content[manifest["Layers"][0]])) as layer:
+        assert {"controller", "speaker"} <= set(layer.getnames()) and config["Entrypoint"] == ["/controller"]
+    assert listed["name"] == image("metallb") and (described["version"], config["User"]) == ("0.15.2", "65532:65532")
+
+
 def test_later_addons_leave_the_parts_of_the_others_as_they_are(played: Played) -> None:
     for name, addon in addons.ADDONS.items():
         assert addon_list.ADDONS[name] is addon
@@ -155,6 +170,8 @@ def test_later_addons_leave_the_parts_of_the_others_as_they_are(played: Played) 
 
 def test_one_that_nobody_knows_is_refused_with_the_names_of_the_others(played: Played) -> None:
     with pytest.raises(
-        Failure, match=r"no addon `volcano`; one of kueue, trainer, jobset, metrics-server, leaderworkerset, dra-example-driver, training-operator"
+        Failure,
+        match=r"no addon `volcano`; one of kueue, trainer, jobset, metrics-server, leaderworkerset, dra-example-driver, "
+        "training-operator, metallb",
     ):
         played.provide("volcano")

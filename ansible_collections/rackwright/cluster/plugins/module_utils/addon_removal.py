@@ -15,6 +15,7 @@ NAMESPACE = {"apiVersion": "v1", "kind": "Namespace"}
 DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment"}
 DAEMON_SET = {"apiVersion": "apps/v1", "kind": "DaemonSet"}
 CLAIM = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
+SERVICE = {"apiVersion": "v1", "kind": "Service"}
 HOOKS = (
     {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding"},
     {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy"},
@@ -26,7 +27,7 @@ REST = (
     DEPLOYMENT,
     {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass"},
     DAEMON_SET,
-    {"apiVersion": "v1", "kind": "Service"},
+    SERVICE,
     {"apiVersion": "v1", "kind": "ConfigMap"},
     {"apiVersion": "v1", "kind": "Secret"},
     {"apiVersion": _RBAC, "kind": "RoleBinding"},
@@ -46,6 +47,9 @@ WORK = {
 """Work of an add-on, in its storage version, and the conditions that mark it as finished; without any, it never is."""
 DRIVERS = {"dra-example-driver": "gpu.example.com"}
 """DRA drivers of add-ons. A kubelet cannot end a pod with a claim whose driver is gone: the driver must release the device."""
+ALLOCATED = {"metallb": "metallb.io/ip-allocated-from-pool"}
+"""Annotation of add-ons on the Services to which they assigned an address (controller/service.go of MetalLB). Without the add-on, no node
+answers at that address."""
 DERIVED = {"kueue": WORK["kueue"][0]}
 """Objects that an add-on derives from others: deleted with it, and recreated by the next installation."""
 
@@ -55,7 +59,14 @@ def unfinished(applying: Applying, addon: str) -> list[str]:
     kind, ends = WORK.get(addon, (None, ()))
     found = _items(applying, kind) if kind else []
     claims = [one for one in _items(applying, CLAIM) if DRIVERS[addon] in _drivers(one)] if addon in DRIVERS else []
-    return sorted(_named(one) for one in [*claims, *found] if not _is_over(one, ends))
+    services = [one for one in _items(applying, SERVICE) if _is_balanced(one, ALLOCATED[addon])] if addon in ALLOCATED else []
+    return sorted(_named(one) for one in [*claims, *services, *found] if not _is_over(one, ends))
+
+
+def _is_balanced(service: dict[str, Any], annotation: str) -> bool:
+    """Return whether a Service has an address from the add-on."""
+    ingress = ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress")
+    return bool(ingress) and annotation in (service["metadata"].get("annotations") or {})
 
 
 def _drivers(claim: dict[str, Any]) -> set[str]:

@@ -8,7 +8,21 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-QOS_FORMAT = "format=Name,Priority,MaxTRESPU,MaxJobsPU,MaxWall,Preempt"
+QOS_COLUMNS = (
+    "Name",
+    "Priority",
+    "GrpTRES",
+    "GrpJobs",
+    "MaxTRES",
+    "MaxTRESPU",
+    "MaxJobsPU",
+    "MaxWall",
+    "Preempt",
+    "GraceTime",
+    "UsageFactor",
+    "Flags",
+)
+QOS_FORMAT = "format=" + ",".join(QOS_COLUMNS)
 ACCOUNT_FORMAT = "format=Account,User,ParentName,Fairshare,GrpTRES,GrpJobs,QOS,DefaultQOS"
 USER_FORMAT = "format=User,DefaultAccount"
 ACCOUNT = {
@@ -23,10 +37,16 @@ ACCOUNT = {
 QOS = {
     "name": {"type": "str", "required": True},
     "priority": {"type": "int", "required": True},
+    "gpus": {"type": "int"},
+    "running_jobs": {"type": "int"},
+    "gpus_per_job": {"type": "int"},
     "gpus_per_user": {"type": "int"},
     "running_jobs_per_user": {"type": "int"},
     "max_time_s": {"type": "int"},
     "preempts": {"type": "list", "elements": "str", "required": True},
+    "grace_time_s": {"type": "int", "default": 0},
+    "usage_factor": {"type": "float", "default": 1.0},
+    "flags": {"type": "list", "elements": "str", "default": []},
 }
 NO_LIMIT = "-1"
 ORDINARY = "normal"  # the quality of service that Slurm creates itself
@@ -67,17 +87,22 @@ def read(qos: str, associations: str, users: str) -> Live:
                 "QosLevel": ordered(levels),
                 "DefaultQOS": default or NO_LIMIT,
             }
-    found = {
-        name: {
-            "Priority": priority,
-            "MaxTRESPU": gpus_of(tres),
-            "MaxJobsPU": jobs or NO_LIMIT,
-            "MaxWall": duration(wall),
-            "Preempt": ordered(preempts),
-        }
-        for name, priority, tres, jobs, wall, preempts in rows(qos, 6)
+    found = [dict(zip(QOS_COLUMNS, row)) for row in rows(qos, len(QOS_COLUMNS))]
+    return Live({row["Name"]: live_qos(row) for row in found}, accounts, members, {row[0]: row[1] for row in rows(users, 2)})
+
+
+def live_qos(row: dict[str, str]) -> dict[str, str]:
+    """Return the settings of a quality of service as sacctmgr accepts them as input."""
+    return {
+        "Priority": row["Priority"],
+        **{name: gpus_of(row[name]) for name in ("GrpTRES", "MaxTRES", "MaxTRESPU")},
+        **{name: row[name] or NO_LIMIT for name in ("GrpJobs", "MaxJobsPU")},
+        "MaxWall": duration(row["MaxWall"]),
+        "Preempt": ordered(row["Preempt"]),
+        "GraceTime": str(seconds(row["GraceTime"])),
+        "UsageFactor": factor(row["UsageFactor"]),
+        "Flags": ordered(row["Flags"]) or NO_LIMIT,
     }
-    return Live(found, accounts, members, {row[0]: row[1] for row in rows(users, 2)})
 
 
 def gpus_of(tres: str) -> str:
@@ -98,9 +123,27 @@ def duration(shown: str) -> str:
     """
     if shown.strip().upper() in ("", "UNLIMITED", "INFINITE"):
         return NO_LIMIT
-    days, _, rest = shown.rpartition("-")
-    hours, minutes, _ = (int(part) for part in rest.split(":"))
-    return str((int(days or 0) * 24 + hours) * 60 + minutes)
+    return str(seconds(shown) // 60)
+
+
+def seconds(shown: str) -> int:
+    """Return the seconds of a duration of sacctmgr; an empty one is none.
+
+    >>> seconds("1-02:00:05"), seconds("")
+    (93605, 0)
+    """
+    days, _, rest = (shown.strip() or "00:00:00").rpartition("-")
+    hours, minutes, last = (int(part) for part in rest.split(":"))
+    return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + last
+
+
+def factor(number: str | float) -> str:
+    """Return a factor with the six digits that sacctmgr prints; an empty one is 1, its default.
+
+    >>> factor("0.500000"), factor(2), factor("")
+    ('0.500000', '2.000000', '1.000000')
+    """
+    return f"{1 if number == '' else float(number):.6f}"
 
 
 def ordered(names: str) -> str:
@@ -130,10 +173,16 @@ def of_qos(row: dict[str, Any]) -> dict[str, str]:
     minutes = None if row["max_time_s"] is None else -(-row["max_time_s"] // 60)
     return {
         "Priority": str(row["priority"]),
+        "GrpTRES": f"gres/gpu={limit(row['gpus'])}",
+        "GrpJobs": limit(row["running_jobs"]),
+        "MaxTRES": f"gres/gpu={limit(row['gpus_per_job'])}",
         "MaxTRESPU": f"gres/gpu={limit(row['gpus_per_user'])}",
         "MaxJobsPU": limit(row["running_jobs_per_user"]),
         "MaxWall": limit(minutes),
         "Preempt": ordered(",".join(row["preempts"])),
+        "GraceTime": str(row["grace_time_s"]),
+        "UsageFactor": factor(row["usage_factor"]),
+        "Flags": ordered(",".join(row["flags"])) or NO_LIMIT,
     }
 
 
@@ -148,9 +197,14 @@ def settings(kind: str, name: str, where: list[str], live: dict[str, str], wante
 
 def qos_steps(live: Live, declared: list[dict[str, Any]]) -> list[Step]:
     """Return the steps for qualities of service; all are created before preemption is set."""
-    new = [(f"qos {row['name']}", ["add", "qos", row["name"]]) for row in declared if row["name"] not in live.qos]
-    fresh = {"Priority": "0", "MaxTRESPU": "gres/gpu=-1", "MaxJobsPU": NO_LIMIT, "MaxWall": NO_LIMIT, "Preempt": ""}
+    new = new_qos_steps(set(live.qos), [row["name"] for row in declared])
+    fresh = live_qos({**dict.fromkeys(QOS_COLUMNS, ""), "Priority": "0"})
     return new + [step for row in declared for step in settings("qos", row["name"], [], live.qos.get(row["name"], fresh), of_qos(row))]
+
+
+def new_qos_steps(live: set[str], declared: list[str]) -> list[Step]:
+    """Return the steps that add missing qualities of service, without limits."""
+    return [(f"qos {name}", ["add", "qos", name]) for name in declared if name not in live]
 
 
 def account_steps(live: Live, declared: list[dict[str, Any]], cluster: str) -> list[Step]:

@@ -31,10 +31,18 @@ options:
     elements: dict
     default: []
   qos:
-    description: Qualities of service, with name, priority, gpus_per_user, running_jobs_per_user, max_time_s and preempts.
+    description:
+      - Qualities of service, with name, priority, gpus, running_jobs, gpus_per_job, gpus_per_user, running_jobs_per_user, max_time_s,
+        preempts, grace_time_s, usage_factor and flags.
     type: list
     elements: dict
     default: []
+  only_qos_names:
+    description:
+      - Add missing qualities of service without limits, and nothing else. A slurmctld whose partition names an unknown QOS does not start,
+        and limits on GPUs need the resources that slurmctld registers.
+    type: bool
+    default: false
 notes:
   - No module manages C(sacctmgr).
 """
@@ -66,6 +74,7 @@ ARGUMENTS = {
     "users": {"type": "list", "elements": "str", "default": []},
     "accounts": {"type": "list", "elements": "dict", "default": [], "options": shares.ACCOUNT},
     "qos": {"type": "list", "elements": "dict", "default": [], "options": shares.QOS},
+    "only_qos_names": {"type": "bool", "default": False},
 }
 
 
@@ -139,6 +148,11 @@ def sacctmgr(*words: str) -> str:
 
 def apply(wanted: dict[str, Any], check: bool) -> list[str]:
     """Query the accounting, add missing entries, and return them."""
+    if wanted["only_qos_names"]:
+        listed = sacctmgr("--noheader", "--parsable2", "show", "qos", "format=Name").splitlines()
+        new = shares.new_qos_steps(set(filter(None, listed)), [row["name"] for row in wanted["qos"]])
+        carry_out(new, check)
+        return [what for what, _ in new]
     listing = sacctmgr("--noheader", "--parsable2", "show", "association", "format=Cluster,Account,User")
     lacking = missing(parse_associations(listing), wanted["cluster"], wanted["account"], wanted["users"])
     steps = additions(lacking, wanted["cluster"], wanted["account"])

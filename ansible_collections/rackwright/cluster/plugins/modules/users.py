@@ -41,6 +41,10 @@ options:
     description: Parent folder of the home directories.
     type: path
     default: /home
+  create_homes:
+    description: Whether a new user gets a home directory; false if C(home) is on a server whose content is not to be changed.
+    type: bool
+    default: true
   known:
     description: File with the names of the users that this module created; used to detect removed users.
     type: path
@@ -81,6 +85,7 @@ ARGUMENTS = {
     "groups": {"type": "list", "elements": "dict", "default": [], "options": GROUP},
     "admins": {"type": "list", "elements": "str", "default": ["sudo", "wheel"]},
     "home": {"type": "path", "default": "/home"},
+    "create_homes": {"type": "bool", "default": True},
     "known": {"type": "path", "default": "/var/lib/rackwright/users.json"},
     "known_groups": {"type": "path", "default": "/var/lib/rackwright/groups.json"},
 }
@@ -139,14 +144,18 @@ def local_names() -> frozenset[str]:
         return frozenset(line.partition(":")[0] for line in stream)
 
 
-def steps_for(user: dict[str, Any], home: str, admins: list[str], database: Database) -> list[Step]:
+def steps_for(user: dict[str, Any], home: str, admins: list[str], database: Database, *, create_homes: bool = True) -> list[Step]:
     """Return the steps for one user and the group of the same name."""
     name, uid, gid = user["name"], user["uid"], user["gid"]
     for other in database.users.values():
         if other.pw_uid == uid and other.pw_name != name:
             raise UserError(f"user {name}: uid {uid} belongs to {other.pw_name} on this node - choose another in the stack file")
     refuse_taken(f"user {name}", name, gid, database)
-    return [*group_steps(name, gid, database), *user_steps(user, home, database), *admin_steps(user, admins, database)]
+    return [
+        *group_steps(name, gid, database),
+        *user_steps(user, home, database, create_homes=create_homes),
+        *admin_steps(user, admins, database),
+    ]
 
 
 def refuse_taken(whose: str, name: str, gid: int, database: Database) -> None:
@@ -198,15 +207,21 @@ def group_steps(name: str, gid: int, database: Database) -> list[Step]:
     return []
 
 
-def user_steps(user: dict[str, Any], home: str, database: Database) -> list[Step]:
+def user_steps(user: dict[str, Any], home: str, database: Database, *, create_homes: bool) -> list[Step]:
     """Return the steps for the user's account."""
     name, uid, gid, shell = user["name"], str(user["uid"]), str(user["gid"]), user["shell"]
     live = database.users.get(name)
     if live is None:
-        words = ("useradd", "--uid", uid, "--gid", gid, "--shell", shell, "--create-home", "--home-dir", os.path.join(home, name), name)
+        create = "--create-home" if create_homes else "--no-create-home"
+        words = ("useradd", "--uid", uid, "--gid", gid, "--shell", shell, create, "--home-dir", os.path.join(home, name), name)
         return [Step(f"create user {name}", words)]
     if (live.pw_uid, live.pw_gid, live.pw_shell) == (user["uid"], user["gid"], shell):
         return []
+    if not create_homes and (live.pw_uid, live.pw_gid) != (user["uid"], user["gid"]):  # usermod(8): it changes the files in the home, too
+        raise UserError(
+            f"user {name}: has uid {live.pw_uid} and gid {live.pw_gid} on this node, and the home directory is on an existing server"
+            f" - declare these ids, or run `usermod --uid {uid} --gid {gid}` while the home is not mounted"
+        )
     if name in database.foreign:
         raise UserError(
             f"user {name}: comes from a directory service on this node, with uid {live.pw_uid}, gid {live.pw_gid} and shell {live.pw_shell}"
@@ -275,7 +290,8 @@ def apply(wanted: dict[str, Any], check: bool) -> list[str]:
     declared = [user["name"] for user in wanted["users"]]
     groups = sorted({*names_of_groups(wanted), *(group["name"] for group in wanted["groups"])})
     steps = leaving_steps(set(declared), known, database) + shared_steps(wanted["groups"], database)
-    steps += [step for user in wanted["users"] for step in steps_for(user, wanted["home"], wanted["admins"], database)]
+    place = (wanted["home"], wanted["admins"], database)
+    steps += [step for user in wanted["users"] for step in steps_for(user, *place, create_homes=wanted.get("create_homes", True))]
     steps += member_steps(wanted, known_groups, database)
     if not check:
         # Recorded before the changes, so that a killed run knows which users it created.

@@ -128,14 +128,27 @@ class Qos:
     """A quality of service of the accounting database; None means no limit, and UnreadableValue a value that was not read."""
 
     priority: int | UnreadableValue
+    gpus: int | UnreadableValue | None
+    running_jobs: int | UnreadableValue | None
+    gpus_per_job: int | UnreadableValue | None
     gpus_per_user: int | UnreadableValue | None
     running_jobs_per_user: int | UnreadableValue | None
     max_time_s: int | UnreadableValue | None
     preempts: frozenset[str]
+    grace_time_s: int | UnreadableValue | None
+    """Seconds between the signal and the end of a preempted job; None for none."""
+    usage_factor: float | UnreadableValue
+    flags: frozenset[str]
+
+
+_QOS_COLUMNS: Final = (
+    *("Name", "Priority", "GrpTRES", "GrpJobs", "MaxTRES", "MaxTRESPU", "MaxJobsPU", "MaxWall"),
+    *("Preempt", "GraceTime", "UsageFactor", "Flags"),
+)
 
 
 def parse_qos(text: str) -> dict[str, Qos]:
-    """Return qualities of service by name from lines `name|priority|limits of a user|jobs of a user|longest job|what it preempts`."""
+    """Return qualities of service by name from a table with the columns above."""
     found = dict(_qos(cells) for cells in parse_table(text))
     if not found:
         raise ValueError("no QOS")
@@ -143,10 +156,25 @@ def parse_qos(text: str) -> dict[str, Qos]:
 
 
 def _qos(cells: tuple[str, ...]) -> tuple[str, Qos]:
-    name, *values, preempts = cells
-    row = _row(name, ("Priority", "MaxTRESPU", "MaxJobsPU", "MaxWall"), tuple(values), cells)
-    limits = row.read("MaxTRESPU", gpus_of), row.read("MaxJobsPU", number), row.read("MaxWall", seconds)
-    return name, Qos(row.read("Priority", integer), *limits, frozenset(filter(None, preempts.split(","))))
+    name = cells[0]
+    row = _row(name, _QOS_COLUMNS, cells, cells)
+    return name, Qos(
+        priority=row.read("Priority", integer),
+        gpus=row.read("GrpTRES", gpus_of),
+        running_jobs=row.read("GrpJobs", number),
+        gpus_per_job=row.read("MaxTRES", gpus_of),
+        gpus_per_user=row.read("MaxTRESPU", gpus_of),
+        running_jobs_per_user=row.read("MaxJobsPU", number),
+        max_time_s=row.read("MaxWall", seconds),
+        preempts=_names(row.cells["Preempt"]),
+        grace_time_s=row.read("GraceTime", lambda shown: seconds(shown) or None),
+        usage_factor=row.read("UsageFactor", float),
+        flags=_names(row.cells["Flags"]),
+    )
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(filter(None, text.split(",")))
 
 
 def seconds(shown: str) -> int | None:
@@ -167,7 +195,7 @@ def seconds(shown: str) -> int | None:
 QOS = Probe(
     "accounting-qos",
     on="role_accounting",
-    command="sacctmgr --parsable2 show qos format=name,priority,maxtrespu,maxjobspu,maxwall,preempt",
+    command=f"sacctmgr --parsable2 show qos format={','.join(_QOS_COLUMNS).lower()}",
     parse=parse_qos,
     needs=SERVERS,
 )

@@ -11,26 +11,22 @@ from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
 from rackwright.checks.cluster.probes.kubernetes import OF_API, QUEUED, parse_objects, path_of, query
 from rackwright.remote.programs.quantities import quantity
 
-HOOKED = ("jobset", "trainer", "training-operator", "leaderworkerset", "kueue")
+HOOKED = ("jobset", "trainer", "training-operator", "leaderworkerset", "kueue", "metallb")
 """Addons with admission webhooks."""
 
-_DENIED = {
-    "trainer": (
-        'admission webhook "validator.trainingruntime.trainer.kubeflow.org" denied the request',
-        "accepts a runtime without its container",
-    ),
-    "training-operator": (
-        'admission webhook "validator.pytorchjob.training-operator.kubeflow.org" denied the request',
-        "accepts a job without the container pytorch",
-    ),
+_DENYING = {
+    "trainer": ("validator.trainingruntime.trainer.kubeflow.org", "accepts a runtime without its container"),
+    "training-operator": ("validator.pytorchjob.training-operator.kubeflow.org", "accepts a job without the container pytorch"),
+    "metallb": ("ipaddresspoolvalidationwebhook.metallb.io", "accepts a range that ends before it begins"),
 }
-"""Webhooks that validate only: how they deny their trial, and what it means that they do not."""
+"""By addon whose webhooks only validate: the webhook that must deny the trial object, and the result if it does not."""
+_WORKLOADS = {"deployment": "deployments", "daemon_set": "daemonsets"}
 
 
-def workload(addon: dict[str, Any]) -> str:
-    """Return the path of the addon's Deployment or DaemonSet in the API."""
-    kind, name = ("daemonsets", addon["daemon_set"]) if addon.get("daemon_set") else ("deployments", addon["deployment"])
-    return f"/apis/apps/v1/namespaces/{addon['namespace']}/{kind}/{name}"
+def workloads(addon: dict[str, Any]) -> dict[str, str]:
+    """Return the paths of the addon's Deployment and DaemonSet in the API, by key of the plan."""
+    kinds = {key: plural for key, plural in _WORKLOADS.items() if addon.get(key)}
+    return {key: f"/apis/apps/v1/namespaces/{addon['namespace']}/{plural}/{addon[key]}" for key, plural in kinds.items()}
 
 
 def _planned(context: ProbeContext) -> list[dict[str, Any]]:
@@ -69,7 +65,7 @@ def _running(one: dict[str, Any]) -> DeploymentStatus:
 DEPLOYMENTS = Probe(
     "addon-deployments",
     on="kube_control_plane",
-    command=lambda context: query("objects", *map(workload, _planned(context))),
+    command=lambda context: query("objects", *(path for one in _planned(context) for path in workloads(one).values())),
     parse=cache(parse_deployments),
     needs=OF_API,
 )
@@ -92,9 +88,9 @@ def parse_hooks(text: str) -> dict[str, str]:
 
 
 def _added(name: str, one: dict[str, Any]) -> str:
-    if name in _DENIED:
-        refused, (denied, accepts) = str(one.get("refused", "")), _DENIED[name]
-        return "answers" if denied in refused else refused or accepts
+    if name in _DENYING:
+        (webhook, accepted), refused = _DENYING[name], str(one.get("refused", ""))
+        return "answers" if f'admission webhook "{webhook}" denied the request' in refused else refused or accepted
     if "refused" in one:
         return str(one["refused"])
     if name == "kueue":

@@ -18,7 +18,7 @@ ENDS: Final = frozenset({0, 6, 8, 9, 10, 12, 14, 15, 18, 255})
 """Exit statuses with which nvidia-smi may have listed GPUs or reported why it cannot: 6 no device, 8 power cable, 9 driver not loaded,
 10 interrupt, 12 no NVML library, 14 infoROM, 15 a GPU fell off the bus, 18 driver and library differ, 255 other (nvidia-smi(1), RETURN
 VALUE; nvml.h, nvmlReturn_t)."""
-_HANDLE: Final = re.compile(r"unable to determine the device handle for\s+(?:gpu)?\s*(.*)$", re.IGNORECASE)
+_HANDLE: Final = re.compile(r"unable to (?:determine|detect) the device handle for\s+(?:gpu)?\s*(.*)$", re.IGNORECASE)
 _ADDRESS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-9a-f])?", re.IGNORECASE)
 _IS_LOST: Final = re.compile(r"\[?gpu is lost", re.IGNORECASE)
 _NO_DRIVER: Final = re.compile(
@@ -28,8 +28,12 @@ _NO_DRIVER: Final = re.compile(
 )
 """Messages with which nvidia-smi reports that no program can use a GPU of this node."""
 _INFOROM: Final = re.compile(r"infoROM is corrupted(?: at gpu)?\s*(.*)$", re.IGNORECASE)
-_RENAMED: Final = {"clocks_throttle_reasons.active": "clocks_event_reasons.active"}
-"""Fields by their names before driver 535."""
+_RENAMED: Final = {
+    "clocks_throttle_reasons.active": "clocks_event_reasons.active",
+    "kmd_version": "driver_version",
+    "pcie.link.gen.gpucurrent": "pcie.link.gen.current",
+}
+"""Fields by their other names: before driver 535, and those that replace fields which driver 610 calls deprecated (--help-query-gpu)."""
 _NEEDS_RESET: Final = re.compile(r"\[?gpu requires reset", re.IGNORECASE)
 
 
@@ -98,15 +102,15 @@ def query(fields: Sequence[str], *, titles: bool = False) -> str:
     """Return the shell command that lists fields of all GPUs, with or without a line of titles.
 
     A driver that does not know a field rejects all of them with status 2 and names it. The command then continues without that field, or
-    with its older name, and lists the titles.
+    with its other name, and lists the titles.
     """
     first = f"nvidia-smi --query-gpu={','.join(fields)} --format=csv,{'' if titles else 'noheader,'}nounits 2>&1"
     rejected = "sed -n 's/.*Field \"\\([a-z0-9_.]*\\)\" is not a valid field.*/\\1/p' | head -n 1"
-    older = "".join(f"{new}) n={old};; " for old, new in _RENAMED.items())
+    other = "".join(f"{name}) n={alias};; " for alias, name in _RENAMED.items())
     again = "nvidia-smi --query-gpu=$f --format=csv,nounits 2>&1"
     return (
         f"{first}; s=$?; [ $s = 2 ] || exit $s; f={','.join(fields)}; while :; do o=$({again}); s=$?; [ $s = 2 ] || break; "
-        f'b=$(echo "$o" | {rejected}); [ -n "$b" ] || break; case $b in {older}*) n=;; esac; '
+        f'b=$(echo "$o" | {rejected}); [ -n "$b" ] || break; case $b in {other}*) n=;; esac; '
         'g=$(echo "$f" | tr , "\\n" | sed "s/^$b\\$/$n/" | sed "/^\\$/d" | paste -s -d , -); [ "$g" != "$f" ] || break; f=$g; done; '
         'echo "$o"; exit $s'
     )

@@ -143,6 +143,7 @@ def _request(context: ProbeContext) -> dict[str, Any]:
     ]
     inside = [one for one in scheduler["nodes"] if one["name"] in context.declared.nodes]
     mount = _shared(context, {one["name"] for one in workers} | {context.node["name"]})
+    addons = {one["name"] for one in scheduler.get("addons") or ()}
     return {
         "token": os.urandom(4).hex(),
         "image": scheduler["probe_image"],
@@ -153,9 +154,10 @@ def _request(context: ProbeContext) -> dict[str, Any]:
         "ports": {one["name"]: one["address"] for one in inside},
         "namespaces": _namespaces(scheduler),
         "policies": _policies(scheduler),
-        "groups": "leaderworkerset" in {one["name"] for one in scheduler.get("addons") or ()},
-        "claims": "dra-example-driver" in {one["name"] for one in scheduler.get("addons") or ()},
+        "groups": "leaderworkerset" in addons,
+        "claims": "dra-example-driver" in addons,
         "training": _training(scheduler),
+        "balancers": "metallb" in addons,
         "storage": mount,
         "outside": _outside(context) if context.declared.cluster["network"].get("gateway") else [],
         "seconds": _SECONDS,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from itertools import product
-from math import prod
 from typing import Final
 
 from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
 from rackwright.checks.cluster.harness.tool_output import Lines, Row, UnreadableValue, flag, integer, lines_of, read_each_line, words
 from rackwright.checks.cluster.probes.slurm_states import states_of
+from rackwright.model.hostlists import expand_host_list
 from rackwright.remote.command import python_command
 
 
@@ -104,8 +103,11 @@ def parse_nodes(text: str) -> Lines[SlurmNode]:
 
 
 _GIVEN: Final = re.compile(r" Reason=(.*?\[[^@\s\[\]]+@[^\]]*\])")
-_AFTER: Final = re.compile(r"\s(?:Comment|AdminComment|Extra|InstanceId|InstanceType|ReservationName|ResumeAfterTime|AvailableFeatures)=")
-"""Author and time that scontrol prints after the reason (Slurm 24.11, slurm_sprint_node_table)."""
+_AFTER: Final = re.compile(
+    r"\s(?:Comment|AdminComment|Extra|InstanceId|InstanceType|ReservationName|ResumeAfterTime|AvailableFeatures|Parameters"
+    r"|TLSCertTokenSet|Topology)="
+)
+"""Keys that scontrol prints after the reason, its author and its time (slurm_sprint_node_table of Slurm 24.11 to 26.11)."""
 
 
 def _node(line: str) -> tuple[str, SlurmNode] | None:
@@ -229,32 +231,7 @@ def expand(hostlist: str) -> tuple[str, ...]:
     """
     if hostlist in ("", "(null)"):
         return ()
-    if not re.fullmatch(rf"{_ITEM}(,{_ITEM})*", hostlist):
-        raise ValueError(f'"{hostlist}" is not a host list')
-    names: list[str] = []
-    for item in re.findall(_ITEM, hostlist):
-        parts = [_numbers(part[1:-1]) if part.startswith("[") else [part] for part in re.findall(r"\[[^\]]*\]|[^\[]+", item)]
-        if prod(map(len, parts)) > _MOST_HOSTS:
-            raise ValueError(f'"{item}" has more than {_MOST_HOSTS} names')
-        names += map("".join, product(*parts))
-    return tuple(sorted(names))
-
-
-_ITEM: Final = r"(?:[\w.-]|\[[\d,-]+\])+"
-_MOST_HOSTS: Final = 65536
-"""Maximum number of names of one range (Slurm, hostlist.c, MAX_RANGE)."""
-
-
-def _numbers(ranges: str) -> list[str]:
-    found: list[str] = []
-    for item in ranges.split(","):
-        low, _, high = item.partition("-")
-        if int(high or low) < int(low):
-            raise ValueError(f'"{item}" is not a range of a host list')
-        if int(high or low) - int(low) >= _MOST_HOSTS:
-            raise ValueError(f'"{ranges}" has more than {_MOST_HOSTS} names')
-        found += [f"{number:0{len(low)}d}" for number in range(int(low), int(high or low) + 1)]
-    return found
+    return tuple(sorted(expand_host_list(hostlist)))
 
 
 PARTITIONS = Probe(

@@ -37,8 +37,9 @@ PARTITION_DEFAULTS: Final[Mapping[str, str]] = {
     "RootOnly": "NO",
 }
 """Options of a partition that `scontrol update` changes, with their defaults: slurm.conf(5) of Slurm 24.11, PARTITION CONFIGURATION.
-Options whose default is a setting of the whole cluster (PreemptMode, OverTimeLimit, LLN, memory) are left out, but for DisableRootJobs,
-whose setting has the same name and values."""
+Options whose default is a setting of the whole cluster (OverTimeLimit, LLN, memory) are left out, but for those of _CLUSTER_WIDE."""
+_CLUSTER_WIDE: Final[Mapping[str, str]] = {"DisableRootJobs": "NO", "PreemptMode": "OFF"}
+"""Options of a partition whose default is the setting of the same name, with the defaults of the setting: slurm.conf(5)."""
 NODE_DEFAULTS: Final[Mapping[str, str]] = {"Features": "(null)", "Weight": "1"}
 """Options of a node that `scontrol update` changes, with their defaults: slurm.conf(5), NODE CONFIGURATION."""
 LOG_DEFAULTS: Final[Mapping[str, str]] = {"DebugFlags": "(null)", "SlurmctldDebug": "info", "SlurmSchedLogLevel": "0"}
@@ -158,10 +159,16 @@ def require_every_line(found: Lines[dict[str, str]]) -> None:
 
 def partition_differences(file: File, found: Mapping[str, Mapping[str, str]]) -> Differences:
     """Return the options of partitions that differ from the file, found and declared. Partitions of one side only are not compared."""
-    root = file.settings.at("disablerootjobs")
-    if isinstance(root, UnreadableValue):
-        root = NotIncludedValue("DisableRootJobs", file.settings.unread[0])
-    return _differences(file.partitions, found, {**PARTITION_DEFAULTS, "DisableRootJobs": "NO" if root is None else root})
+    inherited = {name: _inherited(file, name, default) for name, default in _CLUSTER_WIDE.items()}
+    return _differences(file.partitions, found, {**PARTITION_DEFAULTS, **inherited})
+
+
+def _inherited(file: File, name: str, default: str) -> str | UnreadableValue:
+    """Return the value of a setting of the cluster, which partitions without their own option have."""
+    value = file.settings.at(name.lower())
+    if isinstance(value, UnreadableValue):
+        return NotIncludedValue(name, file.settings.unread[0])
+    return default if value is None else value
 
 
 def node_differences(file: File, found: Mapping[str, Mapping[str, str]]) -> Differences:
@@ -267,7 +274,7 @@ def _words(text: str) -> str:
 
 _FORMS: Final[Mapping[str, Callable[[str], str]]] = {
     **dict.fromkeys(("DefaultTime", "MaxTime"), minutes),
-    **dict.fromkeys(("AllowAccounts", "AllowGroups", "AllowQos", "DebugFlags", "DenyAccounts", "DenyQos"), _words),
+    **dict.fromkeys(("AllowAccounts", "AllowGroups", "AllowQos", "DebugFlags", "DenyAccounts", "DenyQos", "PreemptMode"), _words),
     **dict.fromkeys(("MaxCPUsPerNode", "MaxNodes"), _count),
     **dict.fromkeys(("DisableRootJobs", "ExclusiveUser", "Hidden", "ReqResv", "RootOnly"), _yes_or_no),
     "AllocNodes": lambda text: ",".join(expand(text)),

@@ -165,7 +165,10 @@ class SmokeResults:
         return next((task for task in self.job(name, node).tasks if task.node == node), None)
 
 
-_UNFINISHED: Final = frozenset({"PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STOPPED", "REQUEUED", "RESIZING"})
+_UNFINISHED: Final = frozenset(
+    {"PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "EXPEDITING", "SUSPENDED", "STOPPED", "REQUEUED", "RESIZING", "SIGNALING"}
+    | {"REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT", "STAGE_OUT"}
+)
 """States of a job that has not ended (`man squeue`, JOB STATE CODES)."""
 
 
@@ -323,7 +326,8 @@ def shared(context: Sender) -> Mapping[str, Any] | None:
     """Return a shared file system that all compute nodes and the submitting node mount, and to which users may write."""
     needed = {name for part in parts(context) for name in part["nodes"]} | {context.node["name"]}
     everywhere = (one for one in context.declared.cluster.get("storage") or () if needed <= set(one["clients"]))
-    return next((one for one in everywhere if int(one["mode"], 8) & 0o002), None)
+    # Nothing is written to an existing file system, whose mode is not declared.
+    return next((one for one in everywhere if one["mode"] and int(one["mode"], 8) & 0o002), None)
 
 
 def write_requests(storage: Mapping[str, Any] | None) -> dict[str, Any]:

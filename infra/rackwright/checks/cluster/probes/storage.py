@@ -20,6 +20,7 @@ from rackwright.checks.cluster.harness.tool_output import (
     read_each_line,
     whole_lines,
 )
+from rackwright.checks.cluster.probes.existing_storage import is_existing, is_planned_source, planned_options, types_of
 
 TYPES: Final = {"moosefs": ("fuse.mfs", "fuse"), "nfs": ("nfs4",), "fsx-lustre": ("lustre",)}
 """Types in the kernel's mount table by kind of storage."""
@@ -53,6 +54,8 @@ class Mount:
 
         `addresses`: address by node, for a source that names the server by its address.
         """
+        if is_existing(one):
+            return self.type in types_of(one) and is_planned_source(one, self.source)
         return self.type in TYPES.get(one.kind, ()) and self._is_from(one, addresses)
 
     def _is_from(self, one: SimpleNamespace, addresses: Mapping[str, str]) -> bool:
@@ -87,11 +90,11 @@ def parse_mounts(text: str) -> Lines[Mount]:
 
 def _mount(line: str) -> tuple[str, Mount]:
     before, mark, after = line.partition(" - ")
-    cells, (kind, source, super_options) = before.split(" "), after.split(" ")
+    cells, (kind, source, super_options) = before.split(" "), after.split(" ", 2)
     if not mark or not re.fullmatch(r"\d+:\d+", cells[2]) or not cells[4].startswith("/") or not (kind and cells[5] and super_options):
         raise ValueError("no mount")
     point = _unescape(cells[4])
-    options = frozenset(cells[5].split(",")) | frozenset(super_options.split(","))
+    options = frozenset(cells[5].split(",")) | frozenset(re.split("[ ,]", super_options))  # 9p escapes no blank in `path=C:\\Program Files`
     if not options & {"ro", "rw"}:
         raise ValueError("a mount that is neither read-only nor writable")
     return point, Mount(point, cells[2], _unescape(cells[3]), kind, _unescape(source), options)
@@ -128,6 +131,8 @@ def is_there(
 
 def options_of(one: SimpleNamespace, node: str) -> set[str]:
     """Return the options that a node's mount must have, in the kernel's notation."""
+    if is_existing(one):
+        return planned_options(one)
     if one.kind != "nfs":
         return set(OPTIONS)
     if exported_by(one, node):
