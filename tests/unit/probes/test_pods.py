@@ -217,10 +217,11 @@ NOT_GIVEN = dict(rank_environment("worker"), RANK="0")
         ({"pods": dict(TRAINING["pods"], master=RUNNING), "ranks": {"worker": FAILED}, "ended": "Failed"}, "waits for the other"),
         ({"ranks": dict(TRAINING["ranks"], worker=dict(FAILED, given=NOT_GIVEN))}, "RANK"),
         ({"ranks": dict(TRAINING["ranks"], worker={"given": None, "met": [], "said": "no module json"})}, "no module json"),
+        ({"pods": {name: dict(RUNNING, why="no Service") for name in TRAINING["pods"]}, "ranks": {}, "ended": ""}, "not end: no Service"),
         ({"ended": ""}, "goes on"),
         ({"ended": "Failed"}, "Failed"),
     ],
-    ids=["no-kind", "no-pod", "no-name", "wrong-rank", "no-document", "goes-on", "failed"],
+    ids=["no-kind", "no-pod", "no-name", "wrong-rank", "no-document", "no-service", "goes-on", "failed"],
 )
 def test_job_whose_ranks_do_not_meet_fails(changes, said):
     found = verdicts(bad("training", **changes))

@@ -13,6 +13,7 @@ from rackwright.remote.programs.kubernetes_client import ApiRefusedError
 
 REQUEST = {"image": "probe:1", "priority": "rackwright-smoke-1", "training": {"image": "jobs:1", "program": "pass"}}
 NODES = [{"name": "w0", "taints": ["gpu=yes:NoSchedule"]}, {"name": "w1", "taints": []}, {"name": "w2", "taints": []}]
+WARNING = {"involvedObject": {"kind": "PyTorchJob", "name": "training"}, "message": "pods is forbidden"}
 PATH = "/apis/kubeflow.org/v1/namespaces/smoke/pytorchjobs"
 
 
@@ -32,8 +33,8 @@ LOGS = {"training-master-0": printed("0", ["1"]), "training-worker-0": printed("
 class PlayedApi:
     """An API whose operator creates these pods for a job, which print this and end the job so."""
 
-    def __init__(self, pods=PODS, logs=LOGS, refusal=None, condition="Succeeded"):
-        self.made, self.deleted, self.condition = [], [], condition
+    def __init__(self, pods=PODS, logs=LOGS, refusal=None, condition="Succeeded", event=WARNING):
+        self.made, self.deleted, self.condition, self.event = [], [], condition, event
         self.pods, self.logs, self.refusal = pods, logs, refusal
         self.run = SimpleNamespace(
             api=self, namespace="smoke", path="/api/v1/namespaces/smoke", request=REQUEST, pods={}, left=lambda most: most * 2,
@@ -51,7 +52,7 @@ class PlayedApi:
             running = {"type": "Running", "status": "False"}
             return {"status": {"conditions": [running, {"type": self.condition, "status": "True"}]}}
         assert path.startswith("/api/v1/namespaces/smoke/events?")
-        return {"items": [{"involvedObject": {"kind": "PyTorchJob", "name": "training"}, "message": "pods is forbidden"}]}
+        return {"items": [self.event]}
 
     def delete(self, path):
         self.deleted.append(path)
@@ -98,6 +99,25 @@ def test_pod_that_was_not_created_has_the_warning_of_the_job():
     found = played.training()
     assert found["pods"]["master"]["why"] == "it was not created: pods is forbidden" and found["ranks"] == {}
     assert played.deleted == [PATH + "/training"]
+
+
+def test_pods_without_the_service_are_not_awaited_to_the_end():
+    times = {"firstTimestamp": "2026-11-29T10:00:00Z", "lastTimestamp": "2026-11-29T10:00:20Z"}
+    event = dict(WARNING, reason="FailedCreateService", count=12, message="services is forbidden", **times)
+    played = PlayedApi({"training-master-0": pod("Running"), "training-worker-0": pod("Pending")}, event=event)
+    played.run.until = lambda test, _: test(played.run.pods)
+    found = played.training()
+    said = "FailedCreateService on PyTorchJob training, 12 times in 20 s: services is forbidden"
+    assert {name: one["why"] for name, one in found["pods"].items()} == {"master": said, "worker": said}
+    assert found["ranks"] == {} and played.deleted == [PATH + "/training"]
+
+
+def test_pod_that_ended_keeps_its_state_beside_a_failure_of_the_other():
+    event = dict(WARNING, reason="FailedCreatePod", count=12, firstTimestamp="2026-11-29T10:00:00Z", lastTimestamp="2026-11-29T10:00:20Z")
+    played = PlayedApi({"training-worker-0": pod("Succeeded")}, event=event)
+    played.run.until = lambda test, _: test(played.run.pods)
+    found = played.training()["pods"]
+    assert found["worker"]["why"] == "" and found["master"]["why"].startswith("it was not created: FailedCreatePod")
 
 
 def test_failed_worker_is_read_while_the_master_waits_for_it():

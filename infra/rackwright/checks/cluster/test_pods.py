@@ -274,7 +274,9 @@ def _rank_state(rank: Mapping[str, Any] | None, pod: Mapping[str, Any], other_en
         return error if isinstance(error, UnreadableValue) else f"met no rank: {error}"
     if rank:
         return f"met rank {', '.join(rank['met'])}"
-    return "waits for the other" if other_ended and pod["phase"] == "Running" else _failure_reason(pod)
+    if pod["phase"] == "Running":
+        return "waits for the other" if other_ended else _failure_reason(pod, "does not end")
+    return _failure_reason(pod)
 
 
 def _missed(calls: Mapping[str, Any]) -> str | UnreadableValue:

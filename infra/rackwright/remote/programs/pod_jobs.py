@@ -67,9 +67,10 @@ def training(run: Run, nodes: Sequence[Object]) -> Object:
         run.api.post(path(run.namespace), manifest(run.request, nodes[0], nodes[-1], patience))
     except ApiRefusedError as refused:
         return {"refused": str(refused), "pods": {}, "ranks": {}, "ended": ""}
-    failure = pod_owners.await_pods(run, _are_created, _OWNERS, checks.POD_START_TIMEOUT)
-    if not failure:
-        run.until(_are_over, checks.POD_START_TIMEOUT + checks.KNOWN)
+    # The operator may create the pods, but not the Service with the master's name: then they cannot meet either.
+    failure = pod_owners.await_pods(run, _are_created, _OWNERS, checks.POD_START_TIMEOUT) or pod_owners.await_pods(
+        run, _are_over, _OWNERS, checks.POD_START_TIMEOUT + checks.KNOWN
+    )
     found = {rank: _seen(run, name, failure) for rank, name in PODS.items()}
     ranks = {rank: _printed(run, name) for rank, name in PODS.items() if found[rank]["phase"] in OVER}
     ended = _condition(run) if ranks else ""
@@ -89,9 +90,12 @@ def _are_over(pods: dict[str, Object]) -> bool:
 
 
 def _seen(run: Run, name: str, failure: str) -> Object:
-    """Return a summary of a pod; of one that does not exist, why it could not be created."""
+    """Return a summary of a pod; of one that does not exist or has not ended, what the operator could not create."""
     pod = run.pods.get(name)
-    return checks.seen(pod) if pod else pod_owners.not_created(run, _OWNERS, failure)
+    if not pod:
+        return pod_owners.not_created(run, _OWNERS, failure)
+    found = checks.seen(pod)
+    return dict(found, why=failure) if failure and found["phase"] not in OVER else found
 
 
 def _printed(run: Run, name: str) -> Object:
