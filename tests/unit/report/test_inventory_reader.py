@@ -30,7 +30,7 @@ NETWORKS = LOGINS | {Feature.POD_NETWORK, Feature.FLANNEL, Feature.VXLAN, Featur
 """Parts of a plan that replace plain routes."""
 ABSENT = NETWORKS | {Feature.MONITORING, Feature.PROMETHEUS, Feature.SITE_MONITORING, Feature.STACK_CLIENT, Feature.SITE_API}
 ABSENT |= {Feature.AMD_GPUS, Feature.AMD_XGMI, Feature.ROCM, Feature.SOFTWARE_RDMA, Feature.PAM_SLURM_ADOPT, Feature.ACTIONS_RUNNER}
-ABSENT |= {Feature.WORKLOAD_IMAGES}
+ABSENT |= {Feature.WORKLOAD_IMAGES, Feature.EXISTING_STORAGE}
 """Parts that neither of the two inventories has."""
 
 
@@ -68,7 +68,10 @@ def test_systems_without_sackd_are_those_of_the_role():
         (("users",), {Feature.USERS}),
         (("software",), {Feature.GPU_SOFTWARE, Feature.NVSWITCH, Feature.NVLINK, Feature.NVLINK_RACK, Feature.DCGM}),
         (("software", "versions", "dcgm"), {Feature.DCGM}),
-        (("storage",), {Feature.STORAGE, Feature.NFS, Feature.JOBS_ON_STORAGE, Feature.JOBS_SHARE}),
+        (
+            ("storage",),
+            {Feature.STORAGE, Feature.CREATED_STORAGE, Feature.NFS, Feature.NFS_SERVER, Feature.JOBS_ON_STORAGE, Feature.JOBS_SHARE},
+        ),
         (("scheduler",), SLURMS | JOBS | {Feature.SLURM, Feature.SUBMIT}),
         (("scheduler", "health_interval_s"), {Feature.HEALTH}),
         (("scheduler", "accounting"), {Feature.ACCOUNTING, Feature.ACCOUNTS, Feature.QOS}),
