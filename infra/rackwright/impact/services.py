@@ -153,7 +153,7 @@ def _buffer_pool(memory_mib: int) -> int:
 
 def _storage(plan: Plan) -> Iterator[tuple[str, str, Daemon]]:
     for shared in plan.storage:
-        if shared.kind != "moosefs":
+        if shared.kind != "moosefs" or shared.size_mib is None:
             continue
         reads = (("storage", shared.name), ("groups",), ("nodes",))
         for index, name in enumerate(shared.servers):
