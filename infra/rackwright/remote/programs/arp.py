@@ -9,12 +9,13 @@ import subprocess
 import time
 
 _ETHERTYPE = 0x0806
+"""Type of Ethernet frames with ARP (IANA, IEEE 802 numbers)."""
 _REQUEST, _REPLY = 1, 2
 _HEADER = struct.Struct("!HHBBH6s4s6s4s")
 """Hardware and protocol type, their address lengths, operation; hardware and protocol address of the sender and of the target (RFC 826)."""
 _ETHERNET, _IPV4 = 1, 0x0800
 _REPEAT = 0.5
-"""Seconds between requests."""
+"""Seconds between requests. Chosen: two requests for each second of patience."""
 
 
 def request(mac: bytes, source: str, target: str) -> bytes:
