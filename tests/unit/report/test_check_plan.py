@@ -135,6 +135,9 @@ def test_every_check_can_be_owed(check_plan, inventory_with_separate_controller,
     building["all"]["vars"]["cluster"]["scheduler"]["submit_hosts"] = []
     building["all"]["children"]["role_runner"] = {"hosts": {"worker0": {}}}
     found.append(plan_checks(from_inventory(building), checks(), Level.SMOKE))
+    mounting = copy.deepcopy(inventory_with_separate_controller)
+    mounting["all"]["vars"]["cluster"]["storage"][0] |= {"kind": "existing-nfs", "servers": [], "existing": {"sec": "sys"}}
+    found.append(plan_checks(from_inventory(mounting), checks(), Level.SMOKE))
     scheduler["bundles_training_image"] = True
     for cni in ("bridge", "flannel", "calico"):
         scheduler |= {"cni": cni, "network": {"encapsulation": "vxlan", "mtu": 1450, "enforces_network_policy": cni == "calico"}}
