@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from ipaddress import IPv4Network
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from support.kubernetes import create_as, kubectl, run_on, wait_for
 from support.project import Project
 
 from rackwright.catalog.kubernetes import own_image
+from rackwright.yaml_loader import load_yaml
 
 pytestmark = [pytest.mark.podman, pytest.mark.engine]
 
@@ -203,8 +205,10 @@ def test_service_has_an_address_of_the_pool_and_keeps_its_addon(lab: Project) ->
     create_as(lab, "alice", json.dumps(balanced("web")))
     assert "condition met" in kubectl(lab, "-n research wait pod/web --for=condition=Ready --timeout=280s")
     address = "-n research get service web -o jsonpath={.status.loadBalancer.ingress[0].ip}"
-    assert wait_for(lambda: kubectl(lab, address), lambda seen: seen != "") == "10.83.0.12"
-    wait_for(lambda: run_on(lab, "curl -sS -m 5 http://10.83.0.12:8080/").output.strip(), lambda seen: seen == "web")
+    described = load_yaml(lab.stack_file.read_text())["config"]["rackwright:cluster"]
+    first = str(IPv4Network(described["network"]["cidr"])[12])  # four addresses below the first group, whose addresses begin at 16
+    assert wait_for(lambda: kubectl(lab, address), lambda seen: seen != "") == first
+    wait_for(lambda: run_on(lab, f"curl -sS -m 5 http://{first}:8080/").output.strip(), lambda seen: seen == "web")
     lab.edit(lambda cluster: cluster["scheduler"].update(addons=ADDONS[:-1]))
     said = lab.pulumi("up", timeout=3000)
     assert not said.ok and "Service research/web" in said.output, said.output

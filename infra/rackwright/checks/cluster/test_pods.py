@@ -174,7 +174,7 @@ def test_leader_worker_set_runs(pods: Pods, expect: Expect) -> None:
 
 
 def test_pytorch_job_runs(pods: Pods, expect: Expect) -> None:
-    """A master and a worker must be told each other's address and their ranks, meet by name, and end the job."""
+    """A master and a worker must get each other's address and their ranks from the operator, meet by name, and end the job."""
     job = pods.data.get("training")
     if not job:
         raise UndeterminedError("no node accepts pods")
