@@ -1,7 +1,8 @@
-"""Run in the containers of the smoke run's PyTorchJob, in place of PyTorch: each worker reaches the master by its name once.
+"""Run in a container of the smoke run's PyTorchJob, in place of PyTorch: each worker reaches the master by its name once.
 
-Argument: seconds until it gives up. Prints one JSON document: the variables that the container was given, the ranks that it met, the last
-error. Exit code 0 if it met them all: the master every worker, a worker the master. Python 3.9, standard library only.
+Input: the first argument, seconds until it gives up. Output: the variables that the container was given, the ranks that it met and the last
+error, as one JSON document. Exit code 0 if it met them all: the master every worker, a worker the master.
+Python 3.9, standard library only.
 """
 
 from __future__ import annotations
@@ -70,7 +71,12 @@ def run(given: Mapping[str, str], seconds: float) -> dict[str, Any]:
     return {"given": dict(given), "met": met, "said": said, "complete": bool(met)}
 
 
-if __name__ == "__main__":
-    document = run({name: os.environ[name] for name in GIVEN if name in os.environ}, float(sys.argv[1]))
+def main(seconds: str) -> int:
+    """Meet the other ranks, print the document, and return the exit code."""
+    document = run({name: os.environ[name] for name in GIVEN if name in os.environ}, float(seconds))
     print(json.dumps(document), flush=True)
-    sys.exit(0 if document["complete"] else 1)
+    return 0 if document["complete"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
