@@ -203,17 +203,24 @@ def test_addon_with_claimed_device_is_not_removed(lab: Project) -> None:
 
 def test_service_has_an_address_of_the_pool_and_keeps_its_addon(lab: Project) -> None:
     create_as(lab, "alice", json.dumps(balanced("web")))
+    try:
+        require_address(lab)
+        lab.edit(lambda cluster: cluster["scheduler"].update(addons=ADDONS[:-1]))
+        said = lab.pulumi("up", timeout=3000)
+        assert not said.ok and "Service research/web" in said.output, said.output
+    finally:
+        kubectl(lab, "-n research delete service/web pod/web --wait=true")
+        lab.edit(lambda cluster: cluster["scheduler"].update(addons=ADDONS))
+
+
+def require_address(lab: Project) -> None:
+    """Require that the Service has the first address of the pool, and answers there."""
     assert "condition met" in kubectl(lab, "-n research wait pod/web --for=condition=Ready --timeout=280s")
     address = "-n research get service web -o jsonpath={.status.loadBalancer.ingress[0].ip}"
     described = load_yaml(lab.stack_file.read_text())["config"]["rackwright:cluster"]
     first = str(IPv4Network(described["network"]["cidr"])[12])  # four addresses below the first group, whose addresses begin at 16
     assert wait_for(lambda: kubectl(lab, address), lambda seen: seen != "") == first
     wait_for(lambda: run_on(lab, f"curl -sS -m 5 http://{first}:8080/").output.strip(), lambda seen: seen == "web")
-    lab.edit(lambda cluster: cluster["scheduler"].update(addons=ADDONS[:-1]))
-    said = lab.pulumi("up", timeout=3000)
-    assert not said.ok and "Service research/web" in said.output, said.output
-    kubectl(lab, "-n research delete service/web pod/web --wait=true")
-    lab.edit(lambda cluster: cluster["scheduler"].update(addons=ADDONS))
 
 
 def test_metrics_server_serves_nodes_and_autoscaler(lab: Project) -> None:

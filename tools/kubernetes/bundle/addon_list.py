@@ -14,7 +14,8 @@ from bundle.found import Wanted
 
 OBJECTS = "objects.yaml"
 """Objects of an addon whose module has none that kustomize reads, beside its go.mod."""
-NOBODY = "65532:65532"
+NONROOT = "65532:65532"
+"""User and group of the programs: `nonroot` in the distroless images (GoogleContainerTools/distroless, common/variables.bzl)."""
 _LWS = "sigs.k8s.io/lws"
 _DRA = "sigs.k8s.io/dra-example-driver"
 _TRAINING = "github.com/kubeflow/training-operator"
@@ -90,7 +91,7 @@ class ListedBuilding(addons.AddonBuilding):
             super()._archive(into, stage)
             return
         programs = [layer.program(name, self._work / "program" / name) for name in self._addon.module.programs]
-        content = archive.Content(addons.image(self._rooms, self._addon), (*layer.base(), *programs), self._addon.program, NOBODY)
+        content = archive.Content(addons.image(self._rooms, self._addon), (*layer.base(), *programs), self._addon.program, NONROOT)
         digest, found = archive.write(into / "image.tar", [content], self._wanted.processor, stage.note)
         listed = [{"name": each, "digest": told} for each, told in found]
         described = {"file": f"images/{self._addon.name}.tar", "sha256": digest, "images": listed}

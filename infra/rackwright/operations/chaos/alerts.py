@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from rackwright.drivers import remote_exec
@@ -27,7 +27,7 @@ class AlertReader:
     slowness: int
     problem: str = ""
     """Why the last request had no answer."""
-    answers: int = field(default=0)
+    answers: int = 0
 
     @property
     def server(self) -> str | None:

@@ -69,7 +69,7 @@ def group_names_too_few(case: RuleContext) -> Iterator[Violation]:
     for name, group in case.cluster.groups.items():
         count = len(expand_host_list(group.names)) if group.names is not None else group.count
         if count < group.count:
-            cause = f"`{group.names}` has {count} names for {group.count} nodes"
+            cause = f"`{group.names}` lists {count} of {group.count} names"
             yield Violation(f"groups.{name}.names", cause, "add names at the end of the list, or lower `count`")
 
 

@@ -133,7 +133,7 @@ def preemption_suspends_exclusive(case: RuleContext) -> Iterator[Violation]:
 
 
 def _suspended(case: RuleContext) -> Iterator[tuple[str, Partition, str]]:
-    """Yield the partitions whose jobs are suspended, with the path of the key that says so."""
+    """Yield each partition with preemption by suspension, and the key that configures it."""
     if _order(case) is PreemptionOrder.PARTITION_PRIORITY:
         for name, partition in case.slurm.partitions.items():
             if _mode(case, partition) == PartitionPreemptMode.SUSPEND:
