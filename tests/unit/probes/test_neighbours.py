@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
-from rackwright.checks.cluster.probes.neighbours import PingStatistics, parse_ping_statistics
+from rackwright.checks.cluster.probes.neighbours import PingStatistics, parse_ping_statistics, ping_command
 from rackwright.checks.cluster.test_node import test_no_packet_loss as no_packet_loss  # another name: pytest must not collect it here
 from rackwright.errors import UndeterminedError
 
@@ -91,3 +94,27 @@ def test_last_reply_is_read(received: str, reply: str, last: int | None) -> None
 def test_silence_of_all_neighbours_is_unknown() -> None:
     with pytest.raises(UndeterminedError, match=r"192\.0\.2\.1 or 192\.0\.2\.2"):
         judged(0, 0)
+
+
+PING = """#!/bin/sh
+for a; do :; done
+case "$*" in
+  *"-c 1 "*) touch "$(dirname "$0")/known-$a"; exit 0 ;;
+esac
+[ -e "$(dirname "$0")/known-$a" ] && n=100 || n=94
+printf 'PING %s 56(84) bytes of data.\n64 bytes from %s: icmp_seq=100 ttl=64 time=1 ms\n\n' "$a" "$a"
+printf -- '--- %s ping statistics ---\n100 packets transmitted, %s received, 6%% packet loss, time 198ms\n' "$a" "$n"
+"""
+"""A ping that loses the first packets to an address that was not in use."""
+
+
+def test_packets_that_put_a_path_into_use_are_not_counted(tmp_path: Path) -> None:
+    stub = tmp_path / "ping"
+    stub.write_text(PING, encoding="utf-8")
+    stub.chmod(0o755)
+    command = ping_command(["192.0.2.1", "192.0.2.2"])
+    done = subprocess.run(
+        ["sh", "-c", command], env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}, stdout=subprocess.PIPE, text=True, check=True
+    )
+    ways = parse_ping_statistics(done.stdout)
+    assert ways == tuple(PingStatistics(f"192.0.2.{host}", 100, 100, 100) for host in (1, 2))
