@@ -71,7 +71,7 @@ class Project:
         """Return the path of the stack file."""
         return self.folder / "stacks" / f"Pulumi.{self.stack}.yaml"
 
-    def edit(self, change: Callable[[dict[str, Any]], None]) -> None:
+    def edit(self, change: Callable[[dict[str, Any]], object]) -> None:
         """Edit the stack file as a person would."""
         described = load_yaml(self.stack_file.read_text())
         change(described["config"]["rackwright:cluster"])

@@ -5,20 +5,27 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.project import Project, clone
 
 
 @contextmanager
-def virtual_machines(checkout: Path, like: str, *, up: float) -> Iterator[Project]:
-    """Yield a stack of virtual machines, up; delete it and find nothing left of it. `up`: seconds that its creation may take."""
+def virtual_machines(
+    checkout: Path, like: str, *, up: float, change: Callable[[dict[str, Any]], object] = lambda _cluster: None
+) -> Iterator[Project]:
+    """Yield a stack of virtual machines, up; delete it and find nothing left of it.
+
+    `up`: seconds that its creation may take. `change`: changes the description of the stack before.
+    """
     if shutil.which("qemu-system-x86_64") is None:
         pytest.fail("QEMU is not installed: these tests make virtual machines (`sudo apt install qemu-system-x86 qemu-utils`)")
     project = clone(checkout, like=like)
+    project.edit(change)
     try:
         project.run_checked("up", timeout=up)
         yield project

@@ -30,14 +30,14 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 def red(project: Project) -> set[str]:
     """Verify; return the checks of the fabric that fail, by `check[node]`."""
     project.rackwright("verify", project.stack, timeout=1800)
-    results: list[dict[str, Any]] = project.report()["results"]
-    return {one["id"] for one in results if one["id"].startswith("fabric.") and one["verdict"] == "failed"}
+    checks: list[dict[str, Any]] = project.report()["checks"]
+    return {one["id"] for one in checks if one["id"].startswith("fabric.") and one["verdict"] == "failed"}
 
 
 def test_up_ends_with_verified_machines_and_rails(stack: Project) -> None:
     report = stack.report()
     assert report["verdict"] == "passed", report["totals"]
-    passed = {one["id"] for one in report["results"] if one["verdict"] == "passed"}
+    passed = {one["id"] for one in report["checks"] if one["verdict"] == "passed"}
     for check in ("ports_are_active", "rail_addresses_match_plan", "rails_carry_full_frames", "gids_match_plan"):
         assert {f"fabric.{check}[worker0]", f"fabric.{check}[worker1]"} <= passed
 
