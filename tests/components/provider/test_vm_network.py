@@ -74,11 +74,12 @@ def test_running_network_needs_no_change(state: RecordedState) -> None:
     assert changes(state, state.inputs) == set() and status(state) == "running"
 
 
-def test_pulled_cable_is_reported_and_plugged_in_again(state: RecordedState) -> None:
+def test_pulled_cable_is_seen_without_a_refresh_and_plugged_in_again(state: RecordedState) -> None:
     client.set_link(Path(state.id), "leaf-spine-1", up=False)
+    assert changes(state, state.inputs) == {"status"}
     assert status(state) == "leaf-spine-1: up False, declared True"
     asyncio.run(Network().update(OPERATION, state, state.inputs))
-    assert status(state) == "running"
+    assert changes(state, state.inputs) == set() and status(state) == "running"
 
 
 def test_killed_network_is_seen_without_a_refresh_and_started_again(state: RecordedState) -> None:

@@ -43,8 +43,10 @@ class Network(Resource):
         return {**news, "status": _RUNNING}
 
     async def add_live_changes(self, stack: str, state: RecordedState, found: DiffResult) -> DiffResult:
-        """Add `status` where the process has ended since the last run."""
-        return found if found.changes or client.running(_folder(state.inputs)) else found.with_change("status")
+        """Add `status` where the process has ended since the last run, or runs with a fault, such as a pulled cable."""
+        if found.changes or await asyncio.to_thread(_status, _folder(state.inputs)) == _RUNNING:
+            return found
+        return found.with_change("status")
 
     def preview_outputs(self, news: Properties) -> Properties:
         """Return the inputs with the folder."""
