@@ -176,8 +176,11 @@ def test_a_wrong_field_is_one_finding(path: str, value: object, rule: str, where
 @pytest.mark.parametrize(
     ("text", "cause", "hint"),
     [
-        ("2001:db8::1", "is an IPv6 address", "host name"),
-        ("[2001:db8::1]", "is an IPv6 address", "host name"),
+        ("[2001:db8::1]", "has brackets", '"2001:db8::1"'),
+        ("fe80::1%eth0", "link-local address", "global address"),
+        ("fe80::1", "link-local address", "or a name"),
+        ("ff02::1", "not the address of a machine", "address of the machine"),
+        ("2001:db8::/64", "is an IPv6 address", "host name"),
         ("admin@10.0.0.1", "neither an IPv4 address nor a host name", "as `user:`"),
         ("10.0.0.1:2222", "neither an IPv4 address nor a host name", "`port: 2222`"),
         ("my node", "neither an IPv4 address nor a host name", "like node1.example.org"),
