@@ -134,16 +134,22 @@ def _state(member: Mapping[str, Any], bond: str, data: Mapping[str, Any]) -> str
 
 
 def _aggregation(member: Mapping[str, Any], data: Mapping[str, Any]) -> str | UnreadableValue:
-    """Return whether the switch aggregates a member of an 802.3ad bond. Only members of the active aggregator carry traffic."""
-    active, own = data.get("ad_info"), _data(member, "info_slave_data").get("ad_aggregator_id")
+    """Return whether a member of an 802.3ad bond carries traffic. The kernel makes it active once it collects and distributes frames.
+
+    Without a partner, one member is active all the same: the bond falls back to a single link.
+    """
+    active, own = data.get("ad_info"), _data(member, "info_slave_data")
     if not isinstance(active, Mapping):
         return "the bond has no active aggregator"
-    aggregator, partner = active.get("aggregator"), active.get("partner_mac")
-    if not all(isinstance(one, int) for one in (aggregator, own)) or not isinstance(partner, str):
-        return UnreadableValue(f"the aggregator of {member['ifname']}", None, "")
-    if own != aggregator:
-        return "not in the active LACP aggregator"
-    return UP if set(partner) - _NO_PARTNER else "no LACP partner"
+    state, partner = own.get("state"), active.get("partner_mac")
+    if state not in ("ACTIVE", "BACKUP") or not isinstance(partner, str):
+        return UnreadableValue(f"the LACP state of {member['ifname']}", None if state is None else str(state), "")
+    if not set(partner) - _NO_PARTNER:
+        return "no LACP partner"
+    if state == "ACTIVE":
+        return UP
+    same = own.get("ad_aggregator_id") == active.get("aggregator")
+    return "LACP negotiation is not complete" if same else "not in the active LACP aggregator"
 
 
 def _vlan(entry: Mapping[str, Any]) -> LiveVlan:
