@@ -365,7 +365,9 @@ Ratio = Annotated[
 ]
 SshAddress = Annotated[str, BeforeValidator(parse_ssh_address), _text(_SSH_ADDRESS)]
 SshEndpointAddress = Annotated[
-    str, BeforeValidator(parse_ssh_endpoint), _text(rf"({_SSH_ADDRESS}|[0-9A-Fa-f]*:[0-9A-Fa-f.:]+)", examples=["203.0.113.10", "2001:db8::5"])
+    str,
+    BeforeValidator(parse_ssh_endpoint),
+    _text(rf"({_SSH_ADDRESS}|[0-9A-Fa-f]*:[0-9A-Fa-f.:]+)", examples=["203.0.113.10", "2001:db8::5"]),
 ]
 Day = Annotated[date, PlainValidator(parse_day), WithJsonSchema({"type": "string", "format": "date"})]
 Network4 = Annotated[IPv4Network, PlainValidator(parse_network), _text(r"[0-9.]+/[0-9]+", examples=["10.77.0.0/24"])]

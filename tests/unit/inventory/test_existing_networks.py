@@ -16,14 +16,21 @@ from rackwright.inventory.reader import from_inventory
 from rackwright.plan import Plan, expand
 from rackwright.stackfile.load import load_cluster
 
-BONDS = {"bond0": {"mode": "active-backup", "members": ["eno1", "eno2"]}, "bond1": {"mode": "802.3ad", "members": ["a", "b", "a"], "min_links": 1}}
+BONDS = {
+    "bond0": {"mode": "active-backup", "members": ["eno1", "eno2"]},
+    "bond1": {"mode": "802.3ad", "members": ["a", "b", "a"], "min_links": 1},
+}
 VLANS = {"bond0.100": {"id": 100, "parent": "bond0"}}
 
 
 def plan_of(machines: Mapping[str, Mapping[str, Any]], **more: Any) -> Plan:
     """Return the plan of two existing machines with these settings."""
     own = {"login0": {"address": "10.77.0.10"}, "worker0": {"address": "10.77.0.11"}}
-    target = {"kind": "hosts", "os": "debian-13", "machines": {**own, **{name: {**own.get(name, {}), **one} for name, one in machines.items()}}}
+    target = {
+        "kind": "hosts",
+        "os": "debian-13",
+        "machines": {**own, **{name: {**own.get(name, {}), **one} for name, one in machines.items()}},
+    }
     groups = {"login": {"count": 1, "roles": ["login", "controller"], "cpus": 2, "memory": "2GiB"}}
     groups |= {"worker": {"count": 1, "roles": ["worker"], "cpus": 2, "memory": "2GiB"}}
     cluster = {"target": {**target, **more.pop("target", {})}, "network": {"cidr": "10.77.0.0/24"}, "groups": groups}
@@ -33,7 +40,9 @@ def plan_of(machines: Mapping[str, Mapping[str, Any]], **more: Any) -> Plan:
 
 
 def hosts(plan: Plan, **addresses: str) -> dict[str, Host]:
-    return {node.name: Host(node.name, addresses.get(node.name, node.address), "ssh-ed25519 AAAA", f"id-{node.name}") for node in plan.nodes}
+    return {
+        node.name: Host(node.name, addresses.get(node.name, node.address), "ssh-ed25519 AAAA", f"id-{node.name}") for node in plan.nodes
+    }
 
 
 def test_declared_links_are_in_the_records_that_declare_them() -> None:
@@ -79,7 +88,9 @@ def test_ssh_reaches_an_ipv6_address_by_the_name_of_the_node(tmp_path: Path) -> 
     plan = plan_of({"login0": {"ssh_address": "2001:db8::10", "port": 2222}}, access={"allowed_cidrs": ["2001:db8::/32"]})
     reached = hosts(plan, login0="2001:db8::10")
     config = tmp_path / "ssh_config"
-    config.write_text(inventory.ssh_config(plan, {**reached, "login0": Host("login0", "2001:db8::10", "ssh-ed25519 AAAA", "id", port=2222)}))
+    config.write_text(
+        inventory.ssh_config(plan, {**reached, "login0": Host("login0", "2001:db8::10", "ssh-ed25519 AAAA", "id", port=2222)})
+    )
     shown = subprocess.run(["ssh", "-G", "-F", str(config), "login0"], capture_output=True, text=True, check=True).stdout.splitlines()
     assert {"hostname 2001:db8::10", "port 2222", "hostkeyalias site-login0"} <= set(shown)
     assert inventory.known_hosts(plan, reached).splitlines()[0] == "site-login0 ssh-ed25519 AAAA"

@@ -67,7 +67,7 @@ class TestIpv6:
     """Packets over IPv6, which the rules of the cluster's own IPv4 addresses do not match."""
 
     STRANGER = "2001:db8::cb00:7109"
-    SADDR = {"payload": {"protocol": "ip6", "field": "saddr"}}  # noqa: RUF012 - read only
+    SADDR = {"payload": {"protocol": "ip6", "field": "saddr"}}
 
     @pytest.mark.parametrize(("case", "port"), [("good-worker", 22), ("good-entry", 22), ("good-entry", 6817), ("good-flat", 6818)])
     def test_role_rules_admit_no_ipv6(self, case, port):

@@ -116,7 +116,8 @@ class Machine(ConfigModel):
         default=None, description="Bonds that the machine is expected to have, by name. Checks compare them; nothing is configured."
     )
     vlans: Annotated[dict[InterfaceName, Vlan] | None, UpdatePolicy.RUN] = Field(
-        default=None, description="VLAN interfaces that the machine is expected to have, by name. Checks compare them; nothing is configured."
+        default=None,
+        description="VLAN interfaces that the machine is expected to have, by name. Checks compare them; nothing is configured.",
     )
     power: Annotated[Bmc | None, UpdatePolicy.RUN] = Field(
         default=None, description="BMC of the machine, for `rackwright power`. Missing fields are the target's."

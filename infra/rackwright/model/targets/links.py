@@ -19,6 +19,9 @@ _NAME: Final = r"[A-Za-z0-9_][A-Za-z0-9_.-]*"
 FIRST_VLAN, LAST_VLAN = 1, 4094
 """VLAN ids of a network: 0 marks priority only, 4095 is reserved (IEEE 802.1Q, table 9-2)."""
 
+_LACP_NAMES: Final = frozenset({"lacp", "lag", "8023ad", "ieee 802.3ad dynamic link aggregation"})
+"""Other names of the mode 802.3ad, the last one of /proc/net/bonding."""
+
 
 class BondMode(StrEnum):
     """Modes of a bond, by their names in the kernel (Linux: Documentation/networking/bonding.rst, mode)."""
@@ -34,15 +37,12 @@ class BondMode(StrEnum):
 
 def parse_bond_mode(value: object) -> BondMode:
     """Return the mode of a bond; refuse its number, which /proc/net/bonding and ifcfg files also accept."""
-    modes = list(BondMode)
-    text = str(value)
-    if text in set(modes):
-        return BondMode(text)
-    number = int(text) if re.fullmatch(r"[0-6]", text) and not isinstance(value, bool) else None
-    hint = f"write {modes[number]}" if number is not None else f"use one of {', '.join(modes)}"
-    if text.lower() in ("lacp", "802.3ad", "8023ad", "lag", "ieee 802.3ad dynamic link aggregation"):
-        hint = f"write {BondMode.LACP}"
-    refuse("bond-mode", f"`{text[:60]}` is not the name of a mode of a bond", hint)
+    modes, text = list(BondMode), str(value)
+    if text not in set(modes):
+        meant = modes[int(text)] if re.fullmatch(r"[0-6]", text) else BondMode.LACP if text.lower() in _LACP_NAMES else None
+        hint = f"write {meant}" if meant is not None else f"use one of {', '.join(modes)}"
+        refuse("bond-mode", f"`{text[:60]}` is not the name of a mode of a bond", hint)
+    return BondMode(text)
 
 
 def parse_interface_name(value: object) -> str:

@@ -61,7 +61,16 @@ def declared(plan: Plan, node: PlanNode) -> Declared:
     """Return the declared properties of a node's machine."""
     gpus = node.gpus.count if node.gpus else 0
     in_container = _target(plan).machine_type is MachineType.SYSTEM_CONTAINER
-    return Declared(node.os, node.cpus, node.memory_mib, gpus, in_container, machine(plan, node.name).serial, node.ssh_port, ssh_sources(plan, node.name))
+    return Declared(
+        node.os,
+        node.cpus,
+        node.memory_mib,
+        gpus,
+        in_container,
+        machine(plan, node.name).serial,
+        node.ssh_port,
+        ssh_sources(plan, node.name),
+    )
 
 
 def _planned(name_or_path: str) -> tuple[Path, Plan]:

@@ -83,7 +83,9 @@ def parse_links(text: str) -> Links:
     good = [entry for entry in entries if isinstance(entry, dict) and isinstance(entry.get("ifname"), str)]
     if not good:
         raise ValueError("no interface is listed, not even loopback")
-    unread = tuple(quoted(json.dumps(entry)) for entry in entries if entry and entry not in good)  # iproute2 prints {} for what it leaves out
+    unread = tuple(
+        quoted(json.dumps(entry)) for entry in entries if entry and entry not in good
+    )  # iproute2 prints {} for what it leaves out
     kinds = {entry["ifname"]: str(_info(entry).get("info_kind") or "interface") for entry in good}
     return Links(
         bonds={entry["ifname"]: _bond(entry, good) for entry in good if kinds[entry["ifname"]] == "bond"},
