@@ -74,6 +74,21 @@ class TestIpv6:
         """0.0.0.0/0 is every address of IPv4."""
         assert not ruleset(case).admits(Packet(self.STRANGER, port))
 
+    @pytest.mark.parametrize(
+        ("source", "port", "admitted"),
+        [
+            ("2001:db8:7::9", 22, True),
+            ("2001:db8:7::9", 6817, False),
+            ("2001:db8:8::9", 22, False),
+            ("fe80::9", 22, False),
+            ("192.0.2.9", 22, True),
+            (STRANGER, 22, False),
+        ],
+    )
+    def test_role_rules_of_two_families_decide(self, source, port, admitted):
+        """The rules of a machine with `allowed_cidrs: [192.0.2.0/24, "2001:db8:7::/64"]`, as nft 1.0.6 prints them."""
+        assert ruleset("good-dual-stack").admits(Packet(source, port)) is admitted
+
     @pytest.mark.parametrize(("source", "admitted"), [("2001:db8:7::9", True), ("2001:db8:8::9", False), (STRANGER, False)])
     def test_allowed_network_admits_its_addresses(self, source, admitted):
         own = {"prefix": {"addr": "2001:db8:7::", "len": 64}}
