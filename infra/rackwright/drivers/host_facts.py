@@ -146,7 +146,7 @@ class Facts:
     sshd_port: int | None = None
     """Port on which its sshd accepted this connection; None if the login shell does not report it."""
     seen_address: str = ""
-    """Address from which this connection reached its sshd; empty if the login shell does not report it."""
+    """Address from which this connection reached its sshd; empty if the login shell does not report it, or for the machine itself."""
 
 
 @dataclass(frozen=True)
@@ -227,12 +227,16 @@ def _sshd_port(connection: str) -> int | None:
 def _seen_address(connection: str) -> str:
     """Return the client's address, the first word of SSH_CONNECTION (ssh(1)), without a zone; an IPv4 address in its own form.
 
+    A connection from the machine itself comes through its loopback interface, which the packet filter admits: the result is empty.
+
     >>> _seen_address("::ffff:10.0.2.2 45122 ::ffff:10.0.2.15 22"), _seen_address("fe80::2%eth0 45122 fe80::1%eth0 22"), _seen_address("")
     ('10.0.2.2', 'fe80::2', '')
+    >>> _seen_address("::1 45122 ::1 22"), _seen_address("10.0.2.15 45122 10.0.2.15 22")
+    ('', '')
     """
     words = connection.split()
     try:
-        address = ip_address(words[0].partition("%")[0]) if len(words) == 4 else None
+        address = ip_address(words[0].partition("%")[0]) if len(words) == 4 and words[0] != words[2] else None
     except ValueError:
         return ""
     return str(getattr(address, "ipv4_mapped", None) or address or "")

@@ -258,3 +258,22 @@ def test_machine_whose_filter_would_end_the_access_is_refused(seen: str, admitte
     found, declared = replace(_GOOD, seen_address=seen), replace(_DECLARED, admitted=admitted)
     assert (mismatches(found, declared, adopted=False) == []) is fits
     assert mismatches(found, declared, adopted=True) == []
+
+
+@pytest.mark.parametrize(
+    ("connection", "address"),
+    [
+        ("10.20.0.9 45122 10.20.0.2 22", "10.20.0.9"),
+        ("2001:db8::9 45122 2001:db8::2 22", "2001:db8::9"),
+        ("::ffff:10.20.0.9 45122 ::ffff:10.20.0.2 22", "10.20.0.9"),
+        ("fe80::9%bond0 45122 fe80::2%bond0 22", "fe80::9"),
+        pytest.param("10.20.0.2 45122 10.20.0.2 22", "", id="the-machine-itself"),
+        ("::1 45122 ::1 22", ""),
+        ("UNKNOWN 65535 UNKNOWN 65535", ""),
+        ("UNKNOWN 65535 10.20.0.2 22", ""),
+        ("", ""),
+    ],
+)
+def test_address_that_sshd_sees_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connection: str, address: str) -> None:
+    monkeypatch.setenv("SSH_CONNECTION", connection)
+    assert _told(tmp_path, _ANSWER.format("debian", "")).seen_address == address
