@@ -56,8 +56,7 @@ class TestAllLinks:
             ("disabled", FAILED, "bond0 e1: disabled"),
             ("unmonitored", FAILED, "bond0 e1: no carrier"),
             ("lacp-no-partner", FAILED, "bond0 e0: no LACP partner; bond0 e1: no LACP partner"),
-            ("good-lacp", PASSED, ""),
-            ("lacp-two-aggregators", FAILED, "bond0 e1: not in the active LACP aggregator"),
+            ("lacp-expired", FAILED, "bond0 e1: LACP negotiation is not complete"),
             ("broken", UNKNOWN, ""),
         ],
     )
@@ -65,6 +64,26 @@ class TestAllLinks:
         found, why = verdict(test_network.test_bonds_have_all_links, captured(case), node())
         assert found is result
         assert words in why
+
+    @pytest.mark.parametrize(
+        ("values", "result", "words"),
+        [
+            ({"state": "ACTIVE"}, PASSED, ""),
+            ({"ad_aggregator_id": 2}, FAILED, "bond0 e1: not in the active LACP aggregator"),
+            ({"state": 2}, UNKNOWN, ""),
+        ],
+    )
+    def test_member_of_an_lacp_bond_is_judged_by_its_state(self, values: dict[str, Any], result: Verdict, words: str) -> None:
+        """The switch has stopped sending LACPDUs on e1; e0 carries traffic."""
+        text = changed("lacp-expired", "e1", lambda entry: entry["linkinfo"]["info_slave_data"].update(values))
+        found, why = verdict(test_network.test_bonds_have_all_links, text, node())
+        assert found is result
+        assert words in why and "e0" not in why
+
+    def test_bond_without_an_active_aggregator_carries_nothing(self) -> None:
+        text = changed("lacp-expired", "bond0", lambda entry: entry["linkinfo"]["info_data"].pop("ad_info"))
+        found, why = verdict(test_network.test_bonds_have_all_links, text, node())
+        assert (found, "bond0 e0: the bond has no active aggregator" in why) == (FAILED, True)
 
     def test_lost_member_is_known_only_by_the_description(self) -> None:
         check = test_network.test_bonds_have_all_links
