@@ -17,6 +17,7 @@ from rackwright.rules.registry import RuleContext, Violation, rule
 _OF_ONE: Final = ("ssh_address", "host_key", "serial", "label", "adapters")
 """Fields whose values must be unique."""
 _IPV6: Final = 6
+"""Version field of an IPv6 packet (RFC 8200, section 3)."""
 _PLACEHOLDER: Final = re.compile(r"SHA256:(PLACEHOLDER.*|(.)\2+=?)")
 
 
