@@ -12,13 +12,14 @@ from faults.fault_table import faults
 from support.faulty_node import FaultyNode
 from support.verdicts import verdict_of
 
-from rackwright.checks.cluster import test_amd_gpu, test_gpu, test_neuron, test_node, test_software
+from rackwright.checks.cluster import test_amd_gpu, test_gpu, test_network, test_neuron, test_node, test_software
 from rackwright.checks.cluster.harness.probe import Probe
 from rackwright.checks.cluster.probes.amd_device_files import AMD_DEVICES, ROCM
 from rackwright.checks.cluster.probes.amd_driver_errors import AMD_ERRORS
 from rackwright.checks.cluster.probes.amd_gpu import AMD_GPUS, AMD_LINKS, AMD_METRICS, AMD_PAGES, AMD_PCI
 from rackwright.checks.cluster.probes.identity import THREADS
 from rackwright.checks.cluster.probes.imex import IMEX_CHANNEL, IMEX_DOMAIN
+from rackwright.checks.cluster.probes.links import LINKS
 from rackwright.checks.cluster.probes.mig import MIG
 from rackwright.checks.cluster.probes.neuron import NEURON_DEVICES
 from rackwright.checks.cluster.probes.nvlink import NVLINKS
@@ -48,6 +49,8 @@ NODE = SimpleNamespace(
     imex_nodes=["10.77.0.24", "10.77.0.25", "10.77.0.26"],
     threads_per_core=2,
     neuron_devices=1,
+    bonds=SimpleNamespace(bond0=SimpleNamespace(mode="active-backup", members=["e0", "e1"], min_links=2)),
+    vlans=SimpleNamespace(**{"bond0.100": SimpleNamespace(id=100, parent="bond0")}),
     gpus=SimpleNamespace(**GPUS, mig=[[SimpleNamespace(profile=name) for name in one] for one in PROFILES]),
 )
 CLUSTER = SimpleNamespace(
@@ -118,6 +121,14 @@ def smi(text: str) -> dict[str, str]:
 CASES: Mapping[str, tuple[Any, tuple[Probe[Any], ...], Mapping[str, str]]] = {
     "gpu.mig_matches_plan": (test_gpu.test_mig_matches_plan, (MIG,), {"nvidia-smi": MIG_TOOL}),
     "node.threads_match_plan": (test_node.test_threads_match_plan, (THREADS,), {"lscpu": "0,0\n1,0\n2,1\n3,1\n"}),
+    **{
+        f"network.{check.__name__.removeprefix('test_')}": (check, (LINKS,), {"ip": captured("network-links")})
+        for check in (
+            test_network.test_bonds_have_all_links,
+            test_network.test_bonds_match_description,
+            test_network.test_vlans_match_description,
+        )
+    },
     "software.driver_modules_match_plan": (
         test_software.test_driver_modules_match_plan,
         (KERNEL_DRIVER,),

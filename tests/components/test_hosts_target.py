@@ -42,6 +42,7 @@ def test_worker_host_has_jump_host_and_declared_facts() -> None:
         "out": False,
         "connect_timeout_s": 60,
         "sshd_port": 22,
+        "admitted": ["10.20.0.2"],
         "leave": "keep",
     }
 

@@ -18,7 +18,8 @@ _TEXT: Final = """`rackwright verify STACK` runs the checks of kind `passive`. T
 `rackwright acceptance STACK` runs jobs. [Troubleshooting](../troubleshooting.md) lists the same checks by symptom.
 
 - **on**: the nodes for which a check has one result: a group of the inventory, or `@entry` (jump hosts), `@insiders` (all other
-  nodes), `@submit` (nodes that submit jobs). `job on`: the check runs through the scheduler.
+  nodes), `@submit` (nodes that submit jobs), `@existing_machines` (all nodes of target hosts), `@bonds` and `@vlans` (nodes that declare
+  some). `job on`: the check runs through the scheduler.
 - **level**: the lowest verification level that includes the check. Without a note: `checks`.
 - **needs**: a check is absent only if the plan lacks one of these parts.
 - **node health**: each compute node also runs the check every minute and before a job, and is drained if the check fails.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from ipaddress import ip_address, ip_network
 from typing import Final
 
 from rackwright.drivers.ssh_login import LoginRefusedError, Session
@@ -144,6 +145,8 @@ class Facts:
     """Serial number of its firmware (DMI); empty on many VMs and all containers."""
     sshd_port: int | None = None
     """Port on which its sshd accepted this connection; None if the login shell does not report it."""
+    seen_address: str = ""
+    """Address from which this connection reached its sshd; empty if the login shell does not report it, or for the machine itself."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +160,8 @@ class Declared:
     container: bool
     serial: str | None = None
     sshd_port: int | None = None
+    admitted: tuple[str, ...] = ()
+    """Networks from which the machine's packet filter will admit SSH; empty where this is not compared."""
 
 
 def require_root(session: Session) -> None:
@@ -182,7 +187,8 @@ def facts(session: Session) -> Facts:
         )
     try:
         read = _facts(found, tuple(value for name, value in pairs if name == "conflict"))
-        return replace(read, sshd_port=_sshd_port(session.run('echo "$SSH_CONNECTION"').output))
+        connection = session.run('echo "$SSH_CONNECTION"').output
+        return replace(read, sshd_port=_sshd_port(connection), seen_address=_seen_address(connection))
     except (KeyError, ValueError) as error:
         raise LoginRefusedError(
             f"{session.route}: its facts cannot be read: {error}{f' ({result.stderr})' if result.stderr else ''}",
@@ -216,6 +222,28 @@ def _sshd_port(connection: str) -> int | None:
     """
     words = connection.split()
     return int(words[3]) if len(words) == 4 and words[3].isdecimal() else None
+
+
+def _seen_address(connection: str) -> str:
+    """Return the client's address, the first word of SSH_CONNECTION (ssh(1)), without a zone; an IPv4 address in its own form.
+
+    A connection from the machine itself comes through its loopback interface, which the packet filter admits: the result is empty.
+
+    >>> _seen_address("::ffff:10.0.2.2 45122 ::ffff:10.0.2.15 22"), _seen_address("fe80::2%eth0 45122 fe80::1%eth0 22"), _seen_address("")
+    ('10.0.2.2', 'fe80::2', '')
+    >>> _seen_address("::1 45122 ::1 22"), _seen_address("10.0.2.15 45122 10.0.2.15 22")
+    ('', '')
+    """
+    words = connection.split()
+    try:
+        address = ip_address(words[0].partition("%")[0]) if len(words) == 4 and words[0] != words[2] else None
+    except ValueError:
+        return ""
+    return str(getattr(address, "ipv4_mapped", None) or address or "")
+
+
+def _is_admitted(address: str, networks: Iterable[str]) -> bool:
+    return any(ip_address(address) in ip_network(network) for network in networks)
 
 
 def _number(found: Mapping[str, str], name: str) -> int:
@@ -254,6 +282,11 @@ def mismatches(found: Facts, declared: Declared, *, adopted: bool) -> list[str]:
         wrong.append(f"has {found.memory_mib} MiB of memory, declared are {declared.memory_mib}")
     if found.gpus != declared.gpus:
         wrong.append(f"has {found.gpus} GPUs of NVIDIA or AMD, declared are {declared.gpus}")
+    if not adopted and declared.admitted and found.seen_address and not _is_admitted(found.seen_address, declared.admitted):
+        wrong.append(
+            f"its sshd receives this connection from {found.seen_address}, and its packet filter will admit SSH from "
+            f"{', '.join(declared.admitted)} only (`access.allowed_cidrs`, or the jump host's `address`)"
+        )
     if not adopted and found.free_kib < _LEAST_FREE:
         wrong.append(f"has {found.free_kib // 1024} MiB free on /, {_LEAST_FREE // 1024} are needed")
     return wrong

@@ -55,7 +55,8 @@ class SshRoute:
     """Expected key: a fingerprint (SHA256:…) or type and key."""
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.user}@{self.address}:{self.port})"
+        address = f"[{self.address}]" if ":" in self.address else self.address
+        return f"{self.name} ({self.user}@{address}:{self.port})"
 
 
 class HostUnreachableError(RackwrightError):

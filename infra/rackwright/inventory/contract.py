@@ -63,6 +63,7 @@ def inventory(
 def _node(plan: Plan, node: PlanNode, host: Host) -> dict[str, Any]:
     adapters = {device: one.model_dump(mode="json", exclude_none=True) for device, one in _adapters(plan, node.name).items()}
     record = {**node.model_dump(mode="json"), "devices": dict(host.devices)} | ({"adapters": adapters} if adapters else {})
+    record |= _links(plan, node.name)
     record |= {"rail_interfaces": [rail._asdict() for rail in rails]} if (rails := rail_interfaces(plan, node)) else {}
     return record | ({"imex_nodes": imex} if (imex := _imex_nodes(plan, node)) else {})
 
@@ -81,6 +82,22 @@ def _imex_nodes(plan: Plan, node: PlanNode) -> list[str]:
 def _adapters(plan: Plan, node: str) -> dict[str, Adapter]:
     """Return the declared RDMA adapters of a node by device name."""
     return plan.target.adapters_of(node) if isinstance(plan.target, HostsTarget) else {}
+
+
+def _links(plan: Plan, node: str) -> dict[str, Any]:
+    """Return the declared bonds and VLANs of a node by name; a node that declares none has no such key."""
+    if not isinstance(plan.target, HostsTarget):
+        return {}
+    bonds, vlans = plan.target.bonds_of(node), plan.target.vlans_of(node)
+    members = {name: list(dict.fromkeys(bond.members)) for name, bond in bonds.items()}
+    declared = {
+        "bonds": {
+            name: {"mode": bond.mode.value, "members": members[name], "min_links": bond.min_links or len(members[name])}
+            for name, bond in bonds.items()
+        },
+        "vlans": {name: vlan.model_dump(mode="json") for name, vlan in vlans.items()},
+    }
+    return {key: value for key, value in declared.items() if value}
 
 
 def declared_guids(plan: Plan) -> dict[str, str]:

@@ -49,6 +49,13 @@ def ssh_endpoint(plan: Plan, host: Host) -> SshEndpoint:
     return SshEndpoint(host.address, host.port, through)
 
 
+def ssh_sources(plan: Plan, node: str) -> tuple[str, ...]:
+    """Return the networks and addresses from which a node's packet filter admits SSH: the jump hosts' on nodes behind them."""
+    if node in plan.access.jump_hosts or not plan.access.jump_hosts:
+        return plan.access.allow
+    return tuple(plan.node(name).address for name in plan.access.jump_hosts)
+
+
 def _dialable(listen: str) -> str:
     """Return the address to connect to: this machine's own, if the listener accepts any address."""
     return "127.0.0.1" if IPv4Address(listen).is_unspecified else listen

@@ -114,6 +114,9 @@ def from_inventory(inventory: Mapping[str, Any]) -> Inventory:
     entry = tuple(name for name in cluster["access"]["jump_hosts"] if name in nodes)
     groups["@entry"] = entry
     groups["@insiders"] = tuple(name for name in nodes if name not in entry)
+    groups["@existing_machines"] = tuple(nodes) if handover["target"] == "hosts" else ()
+    groups["@bonds"] = tuple(name for name, record in nodes.items() if record.get("bonds"))
+    groups["@vlans"] = tuple(name for name, record in nodes.items() if record.get("vlans"))
     groups["@submit"] = tuple(name for name in (cluster.get("scheduler") or {}).get("submit_hosts") or () if name in nodes)
     groups["@control"] = tuple(name for name in (cluster.get("scheduler") or {}).get("controllers") or () if name in nodes)[:1]
     groups["@sackd"] = _with_sackd(nodes, groups)

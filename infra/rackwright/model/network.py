@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from rackwright.model.base import ConfigModel
-from rackwright.model.units import Address4, Domain, Network4
+from rackwright.model.units import Address4, AnyNetwork, Domain, Network4
 from rackwright.model.update_policy import OnTarget, UpdatePolicy
 
 _POINT_TO_POINT: Final = 31
@@ -38,8 +38,9 @@ class Access(ConfigModel):
     bind_address: Annotated[Address4, UpdatePolicy.REPLACE, OnTarget(hosts=UpdatePolicy.RUN, aws=UpdatePolicy.RUN)] = Field(
         default=IPv4Address("127.0.0.1"), description="Address of this machine on which the port is published."
     )
-    allowed_cidrs: Annotated[tuple[Network4, ...], UpdatePolicy.LIVE] = Field(
-        default=(IPv4Network("0.0.0.0/0"),), description="Networks that the login node's firewall accepts."
+    allowed_cidrs: Annotated[tuple[AnyNetwork, ...], UpdatePolicy.LIVE] = Field(
+        default=(IPv4Network("0.0.0.0/0"),),
+        description="Networks that the login node's firewall accepts. IPv6 networks on target hosts only; the default admits none.",
     )
 
 

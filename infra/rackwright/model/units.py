@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import date
-from ipaddress import IPv4Address, IPv4Network, IPv6Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Annotated, Any, Final, NoReturn
 
 from pydantic import BeforeValidator, PlainSerializer, PlainValidator, WithJsonSchema
@@ -161,6 +161,18 @@ def parse_network(value: object) -> IPv4Network:
     return around
 
 
+def parse_any_network(value: object) -> IPv4Network | IPv6Network:
+    """Return an IPv4 or IPv6 network; refuse an address with host bits and name the network it belongs to."""
+    if isinstance(value, IPv6Network) or not _is_ipv6(str(value)):
+        return value if isinstance(value, IPv6Network) else parse_network(value)
+    if "%" in str(value):
+        refuse("network", f"`{value}` has a zone", f"write {re.sub('%[^/]*', '', str(value))}: a packet filter knows no zones")
+    around = IPv6Network(str(value), strict=False)
+    if IPv6Address(str(value).split("/")[0]) != around.network_address:
+        refuse("network", f"`{value}` is an address inside a network", f"write the network: {around}")
+    return around
+
+
 def parse_address(value: object) -> IPv4Address:
     """Return an IPv4 address."""
     try:
@@ -202,6 +214,27 @@ def parse_ssh_address(value: object) -> str:
     if re.fullmatch(r"[^:]+:[0-9]+", text):
         refuse("ssh-address", cause, f"write {text.partition(':')[0]}, and `port: {text.partition(':')[2]}`")
     refuse("ssh-address", cause, "write an address like 203.0.113.10, or a name like node1.example.org")
+
+
+def parse_ssh_endpoint(value: object) -> str:
+    """Return the IPv4 or IPv6 address or the name at which a machine's SSH server is reached.
+
+    >>> parse_ssh_endpoint("2001:DB8::0:5"), parse_ssh_endpoint("node1.example.org")
+    ('2001:db8::5', 'node1.example.org')
+    """
+    text = str(value)
+    if not isinstance(value, str) or not _is_ipv6(text.strip("[]")) or "/" in text:
+        return parse_ssh_address(value)
+    bare = text.strip("[]")
+    if bare != text:
+        refuse("ssh-address", f"`{text}` has brackets", f'write "{bare}", and the port as `port:`')
+    address = IPv6Address(bare)
+    if address.scope_id is not None or address.is_link_local:
+        cause = f"`{text}` is a link-local address, valid on one network of one machine"
+        refuse("ssh-address", cause, "enter a global address, one of fc00::/7, or a name")
+    if address.is_multicast or address.is_unspecified:
+        refuse("ssh-address", f"`{text}` is not the address of a machine", "enter the address of the machine")
+    return str(address.ipv4_mapped or address)
 
 
 def _is_ipv6(text: str) -> bool:
@@ -331,6 +364,16 @@ Ratio = Annotated[
     WithJsonSchema({"anyOf": [{"type": "number", "minimum": 1, "maximum": 16}, {"type": "string", "pattern": "^[0-9.]+:[0-9]+$"}]}),
 ]
 SshAddress = Annotated[str, BeforeValidator(parse_ssh_address), _text(_SSH_ADDRESS)]
+SshEndpointAddress = Annotated[
+    str,
+    BeforeValidator(parse_ssh_endpoint),
+    _text(rf"({_SSH_ADDRESS}|[0-9A-Fa-f]*:[0-9A-Fa-f.:]+)", examples=["203.0.113.10", "2001:db8::5"]),
+]
 Day = Annotated[date, PlainValidator(parse_day), WithJsonSchema({"type": "string", "format": "date"})]
 Network4 = Annotated[IPv4Network, PlainValidator(parse_network), _text(r"[0-9.]+/[0-9]+", examples=["10.77.0.0/24"])]
+AnyNetwork = Annotated[
+    IPv4Network | IPv6Network,
+    PlainValidator(parse_any_network),
+    _text(r"([0-9.]+|[0-9A-Fa-f.:]+)/[0-9]+", examples=["10.77.0.0/24", "2001:db8::/64"]),
+]
 Address4 = Annotated[IPv4Address, PlainValidator(parse_address), WithJsonSchema({"type": "string", "format": "ipv4"})]

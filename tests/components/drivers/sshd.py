@@ -60,9 +60,9 @@ class SshServer(paramiko.ServerInterface):
 
 
 @contextmanager
-def served(door: SshServer, host_key: paramiko.PKey) -> Iterator[int]:
-    """Serve with a host key; yield the port on 127.0.0.1."""
-    listening = socket.create_server(("127.0.0.1", 0))
+def served(door: SshServer, host_key: paramiko.PKey, address: str = "127.0.0.1") -> Iterator[int]:
+    """Serve with a host key; yield the port at the address."""
+    listening = socket.create_server((address, 0), family=socket.AF_INET6 if ":" in address else socket.AF_INET)
 
     def listen() -> None:
         with suppress(EOFError, OSError, paramiko.SSHException):

@@ -53,6 +53,20 @@ def test_login_reports_presented_key(route: SshRoute, key: Path) -> None:
         assert session.public_key == f"ssh-rsa {_HOST_KEY.get_base64()}"
 
 
+def test_login_over_ipv6_compares_the_host_key(key: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    monkeypatch.setattr(ssh_login, "_CONNECT", HANG_SECONDS)
+    with served(SshServer(paramiko.RSAKey.from_private_key_file(str(key))), _HOST_KEY, "::1") as port:
+        route = SshRoute("worker0", "::1", port, "admin", fingerprint(_HOST_KEY))
+        with login(route, [key]) as session:
+            assert session.public_key == f"ssh-rsa {_HOST_KEY.get_base64()}"
+        with (
+            pytest.raises(LoginRefusedError, match=rf"^worker0 \(admin@\[::1\]:{port}\): shows host key"),
+            login(replace(route, host_key="SHA256:" + "A" * 43), [key]),
+        ):
+            pass
+
+
 def test_host_key_may_be_full_key(route: SshRoute, key: Path) -> None:
     with login(replace(route, host_key=f"ssh-rsa {_HOST_KEY.get_base64()}"), [key]):
         pass

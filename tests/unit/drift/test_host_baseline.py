@@ -301,5 +301,13 @@ class TestComparison:
     def test_equal_states_have_no_difference(self):
         assert list(differences("lab", "worker0", self.WAS, self.WAS)) == []
 
+    def test_order_of_routes_to_one_network_does_not_matter(self):
+        """Every link with IPv6 has a route to fe80::/64, and a link that comes up again is the last one of the list."""
+        name = "route -6 fe80::/64 table main metric 256"
+        was = {"routes": {name: "dev bond0 protocol kernel; dev br0 protocol kernel"}, "mounts": {"/x": "a; b"}}
+        assert list(differences("lab", "n0", was, {"routes": {name: "dev br0 protocol kernel; dev bond0 protocol kernel"}})) == []
+        assert len(list(differences("lab", "n0", was, {"routes": {name: "dev br0 protocol kernel"}}))) == 1
+        assert len(list(differences("lab", "n0", was, {"mounts": {"/x": "b; a"}}))) == 1
+
     def test_unread_kind_has_no_difference(self):
         assert list(differences("lab", "worker0", self.WAS, {"node": {"life": "1"}})) == []

@@ -27,6 +27,7 @@ _GOOD = Facts(
     serial="CZ17",
     sshd_port=22,
 )
+_ADMITTED = ("10.20.0.0/24", "2001:db8:7::/64")
 _DECLARED = Declared(os="debian-13", cpus=8, memory_mib=16_384, gpus=2, container=False, serial="CZ17", sshd_port=22)
 
 
@@ -236,3 +237,43 @@ def test_a_file_without_a_last_newline_keeps_its_last_key(tmp_path: Path) -> Non
     keys.write_text("ssh-ed25519 OWNER o@home")
     host_facts.authorize_key(Console(tmp_path), "ssh-ed25519 AAAA rackwright lab")  # type: ignore[arg-type]
     assert keys.read_text().splitlines() == ["ssh-ed25519 OWNER o@home", "ssh-ed25519 AAAA rackwright lab"]
+
+
+@pytest.mark.parametrize(
+    ("seen", "admitted", "fits"),
+    [
+        ("10.20.0.9", _ADMITTED, True),
+        ("2001:db8:7::9", _ADMITTED, True),
+        ("2001:db8:8::9", _ADMITTED, False),
+        ("192.0.2.9", _ADMITTED, False),
+        ("2001:db8:8::9", ("0.0.0.0/0",), False),
+        ("10.20.0.2", ("10.20.0.2",), True),
+        ("10.99.0.2", ("10.20.0.2",), False),
+        ("", _ADMITTED, True),
+        ("2001:db8:8::9", (), True),
+    ],
+)
+def test_machine_whose_filter_would_end_the_access_is_refused(seen: str, admitted: tuple[str, ...], fits: bool) -> None:
+    """The first converge would be the last one. A machine that is adopted already has its filter, and answers through it."""
+    found, declared = replace(_GOOD, seen_address=seen), replace(_DECLARED, admitted=admitted)
+    assert (mismatches(found, declared, adopted=False) == []) is fits
+    assert mismatches(found, declared, adopted=True) == []
+
+
+@pytest.mark.parametrize(
+    ("connection", "address"),
+    [
+        ("10.20.0.9 45122 10.20.0.2 22", "10.20.0.9"),
+        ("2001:db8::9 45122 2001:db8::2 22", "2001:db8::9"),
+        ("::ffff:10.20.0.9 45122 ::ffff:10.20.0.2 22", "10.20.0.9"),
+        ("fe80::9%bond0 45122 fe80::2%bond0 22", "fe80::9"),
+        pytest.param("10.20.0.2 45122 10.20.0.2 22", "", id="the-machine-itself"),
+        ("::1 45122 ::1 22", ""),
+        ("UNKNOWN 65535 UNKNOWN 65535", ""),
+        ("UNKNOWN 65535 10.20.0.2 22", ""),
+        ("", ""),
+    ],
+)
+def test_address_that_sshd_sees_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connection: str, address: str) -> None:
+    monkeypatch.setenv("SSH_CONNECTION", connection)
+    assert _told(tmp_path, _ANSWER.format("debian", "")).seen_address == address

@@ -29,6 +29,7 @@ WITHOUT_LAB = {
     "runner.*": ("no lab is a runner of GitHub", "tests/components/test_actions_runner.py"),
     "neuron.devices_match_plan": ("no lab simulates Inferentia", TOOLS),
     "node.threads_match_plan": ("threads per core are a setting of the machine", TOOLS),
+    "network.*": ("the network of a lab is rackwright's own, and its nodes have no bond", TOOLS),
     "software.*": ("simulated GPUs have no software", TOOLS),
     "tuning.*": ("kernel settings are those of the machine", "tests/e2e/node_stack/test_node_stack.py"),
     "firewall.metadata_service_restricted": ("no lab has a metadata service", "tests/e2e/cloud/test_cloud_node.py"),

@@ -32,6 +32,8 @@ NOWHERE = {
     "storage.nfs_transport_matches_plan": ("no committed stack mounts NFS", "tests/unit/probes/test_nfs_transports.py"),
     "storage.users_have_access": ("no committed stack mounts existing file systems", "tests/unit/probes/test_existing_storage.py"),
     "node.threads_match_plan": ("no committed stack declares threads per core", "tests/unit/probes/test_threads.py"),
+    "network.bonds_match_description": ("no committed stack declares bonds", "tests/unit/probes/test_links.py"),
+    "network.vlans_match_description": ("no committed stack declares VLANs", "tests/unit/probes/test_links.py"),
     "gpu.mig_matches_plan": ("no committed stack divides its GPUs", "tests/unit/probes/test_mig.py"),
     "software.imex_domain_is_ready": ("no committed stack has racks with NVLink switch trays", "tests/unit/probes/test_imex.py"),
     "software.rack_fabric_is_ready": ("no committed stack has racks with NVLink switch trays", "tests/unit/probes/test_gpu_software.py"),

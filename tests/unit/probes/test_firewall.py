@@ -63,6 +63,86 @@ class TestRoleRules:
         assert ruleset("good-worker").input_policies == ("drop",)
 
 
+class TestIpv6:
+    """Packets over IPv6, which the rules of the cluster's own IPv4 addresses do not match."""
+
+    STRANGER = "2001:db8::cb00:7109"
+    SADDR = {"payload": {"protocol": "ip6", "field": "saddr"}}
+
+    @pytest.mark.parametrize(("case", "port"), [("good-worker", 22), ("good-entry", 22), ("good-entry", 6817), ("good-flat", 6818)])
+    def test_role_rules_admit_no_ipv6(self, case, port):
+        """0.0.0.0/0 is every address of IPv4."""
+        assert not ruleset(case).admits(Packet(self.STRANGER, port))
+
+    @pytest.mark.parametrize(
+        ("source", "port", "admitted"),
+        [
+            ("2001:db8:7::9", 22, True),
+            ("2001:db8:7::9", 6817, False),
+            ("2001:db8:8::9", 22, False),
+            ("fe80::9", 22, False),
+            ("192.0.2.9", 22, True),
+            (STRANGER, 22, False),
+        ],
+    )
+    def test_role_rules_of_two_families_decide(self, source, port, admitted):
+        """The rules of a machine with `allowed_cidrs: [192.0.2.0/24, "2001:db8:7::/64"]`, as nft 1.0.6 prints them."""
+        assert ruleset("good-dual-stack").admits(Packet(source, port)) is admitted
+
+    @pytest.mark.parametrize(("source", "admitted"), [("2001:db8:7::9", True), ("2001:db8:8::9", False), (STRANGER, False)])
+    def test_allowed_network_admits_its_addresses(self, source, admitted):
+        own = {"prefix": {"addr": "2001:db8:7::", "len": 64}}
+        assert rules([match(self.SADDR, own), match(DPORT, 22), {"accept": None}]).admits(Packet(source, 22)) is admitted
+
+    @pytest.mark.parametrize(
+        ("left", "value", "admitted"),
+        [
+            ({"meta": {"key": "nfproto"}}, "ipv6", True),
+            ({"meta": {"key": "nfproto"}}, "ipv4", False),
+            ({"meta": {"key": "protocol"}}, "ip6", True),
+            ({"payload": {"protocol": "ip6", "field": "nexthdr"}}, "tcp", True),
+            ({"payload": {"protocol": "ip", "field": "protocol"}}, "tcp", False),
+        ],
+    )
+    def test_family_of_a_packet_is_matched(self, left, value, admitted):
+        assert rules([match(left, value), {"accept": None}]).admits(Packet(self.STRANGER, 22)) is admitted
+
+    @pytest.mark.parametrize(("family", "admitted"), [("ip6", False), ("ip", True)])
+    def test_tables_of_its_family_see_a_packet(self, family, admitted):
+        head = {"chain": {"family": family, "table": "t", "name": "input", "hook": "input", "prio": 0, "policy": "drop"}}
+        assert parse_ruleset(json.dumps({"nftables": [{"metainfo": {}}, head]})).admits(Packet(self.STRANGER, 22)) is admitted
+
+    def test_rule_for_one_address_of_the_node_is_unknown(self):
+        """The plan has no IPv6 address of a node."""
+        own = rules([match({"payload": {"protocol": "ip6", "field": "daddr"}}, "2001:db8::5"), {"accept": None}])
+        with pytest.raises(UndeterminedError, match="IPv6 address that the test packet does not have"):
+            own.admits(Packet(self.STRANGER, 22))
+
+    @pytest.mark.parametrize(
+        ("allow", "rule", "fails"),
+        [
+            (["0.0.0.0/0"], None, False),
+            (["0.0.0.0/0"], [{"accept": None}], True),
+            (["0.0.0.0/0", "2001:db8:7::/64"], None, True),
+            (["0.0.0.0/0", "2001:db8:7::/64"], [match(SADDR, {"prefix": {"addr": "2001:db8:7::", "len": 64}}), {"accept": None}], False),
+            (["0.0.0.0/0", "::/0"], [match(SADDR, {"prefix": {"addr": "::", "len": 0}}), {"accept": None}], False),
+        ],
+    )
+    def test_check_compares_both_families(self, allow, rule, fails):
+        any4 = [match({"payload": {"protocol": "ip", "field": "saddr"}}, {"prefix": {"addr": "0.0.0.0", "len": 0}}), {"accept": None}]
+        node = SimpleNamespace(name="login0", ssh_port=22, address=LOGIN)
+        cluster = SimpleNamespace(access=SimpleNamespace(allow=allow), network=SimpleNamespace(gateway=None))
+        with pytest.raises(Mismatch) if fails else nullcontext():
+            test_firewall.test_admits_only_allowed_networks(node, cluster, lambda _: rules(any4, *([rule] if rule else [])), Expect())
+
+    def test_hole_over_ipv6_only_is_found(self):
+        node = SimpleNamespace(name="worker0", ssh_port=22, address=WORKER)
+        cluster = SimpleNamespace(access=SimpleNamespace(jump_hosts=["login0"]), network=SimpleNamespace(gateway=None))
+        open6 = rules([match({"meta": {"key": "nfproto"}}, "ipv6"), match(DPORT, 22), {"accept": None}])
+        with pytest.raises(Mismatch, match="2001:db8"):
+            test_firewall.test_blocks_external(node, cluster, lambda _: open6, Expect())
+
+
 class TestOtherRules:
     def test_missing_ruleset_accepts_everything(self):
         empty = parse_ruleset('{"nftables": [{"metainfo": {}}]}')

@@ -138,6 +138,10 @@ def test_every_check_can_be_owed(check_plan, inventory_with_separate_controller,
     mounting = copy.deepcopy(inventory_with_separate_controller)
     mounting["all"]["vars"]["cluster"]["storage"][0] |= {"kind": "existing-nfs", "servers": [], "existing": {"sec": "sys"}}
     found.append(plan_checks(from_inventory(mounting), checks(), Level.SMOKE))
+    bonded = copy.deepcopy(inventory_with_separate_controller)
+    bonded["all"]["vars"]["handover"]["target"] = "hosts"
+    bonded["all"]["hosts"]["worker0"]["node"] |= {"bonds": {"bond0": {}}, "vlans": {"bond0.100": {}}}
+    found.append(plan_checks(from_inventory(bonded), checks(), Level.SMOKE))
     scheduler["bundles_training_image"] = True
     for cni in ("bridge", "flannel", "calico"):
         scheduler |= {"cni": cni, "network": {"encapsulation": "vxlan", "mtu": 1450, "enforces_network_policy": cni == "calico"}}

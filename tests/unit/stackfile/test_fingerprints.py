@@ -20,6 +20,13 @@ def test_names_with_fingerprints_in_any_words_around_them() -> None:
     assert read(text, "f") == ({"node001": frozenset({_PRINT}), "node002": frozenset({_PRINT})}, [])
 
 
+@pytest.mark.parametrize("written", ["2001:db8::5", "[2001:db8::5]:2222", "[2001:db8::5]", "node1,[2001:db8::5]:22"])
+def test_ipv6_address_is_found_without_brackets_and_port(written: str) -> None:
+    known, findings = read(f"{written} ssh-rsa {_KEY.get_base64()}\n", "f")
+    assert findings == []
+    assert find(known, ["2001:db8::5"]) == known[next(iter(known))]
+
+
 def test_known_hosts_lines_give_the_fingerprint_of_their_key() -> None:
     known, findings = read(f"[10.20.0.3]:2200,node001 ssh-rsa {_KEY.get_base64()} comment\n", "f")
     assert findings == []

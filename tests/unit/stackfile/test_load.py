@@ -11,6 +11,7 @@ from support.rows import each_row
 
 from rackwright.derive.nodes import members
 from rackwright.model import Cluster, Role
+from rackwright.model.targets.hosts import HostsTarget
 from rackwright.stackfile.field_errors import walk
 from rackwright.stackfile.load import load_cluster, load_configured
 
@@ -176,8 +177,11 @@ def test_a_wrong_field_is_one_finding(path: str, value: object, rule: str, where
 @pytest.mark.parametrize(
     ("text", "cause", "hint"),
     [
-        ("2001:db8::1", "is an IPv6 address", "host name"),
-        ("[2001:db8::1]", "is an IPv6 address", "host name"),
+        ("[2001:db8::1]", "has brackets", '"2001:db8::1"'),
+        ("fe80::1%eth0", "link-local address", "global address"),
+        ("fe80::1", "link-local address", "or a name"),
+        ("ff02::1", "not the address of a machine", "address of the machine"),
+        ("2001:db8::/64", "is an IPv6 address", "host name"),
         ("admin@10.0.0.1", "neither an IPv4 address nor a host name", "as `user:`"),
         ("10.0.0.1:2222", "neither an IPv4 address nor a host name", "`port: 2222`"),
         ("my node", "neither an IPv4 address nor a host name", "like node1.example.org"),
@@ -191,6 +195,47 @@ def test_ssh_address_names_what_was_written(text: str, cause: str, hint: str) ->
     assert (finding.rule, finding.path) == ("ssh-address", "target.machines.login0.ssh_address")
     assert cause in finding.cause
     assert hint in finding.hint
+
+
+@pytest.mark.parametrize(
+    ("fields", "path", "rule", "cause", "hint"),
+    [
+        ({"bonds": {"bond0": {"mode": "4", "members": ["a", "b"]}}}, "bonds.bond0.mode", "bond-mode", "`4`", "write 802.3ad"),
+        ({"bonds": {"bond0": {"mode": 1, "members": ["a", "b"]}}}, "bonds.bond0.mode", "bond-mode", "`1`", "write active-backup"),
+        ({"bonds": {"bond0": {"mode": "LACP", "members": ["a", "b"]}}}, "bonds.bond0.mode", "bond-mode", "`LACP`", "write 802.3ad"),
+        (
+            {"bonds": {"bond0": {"mode": "lacp-ish", "members": ["a", "b"]}}},
+            "bonds.bond0.mode",
+            "bond-mode",
+            "`lacp-ish`",
+            "one of balance-rr",
+        ),
+        (
+            {"bonds": {"management-bond0": {"mode": "802.3ad", "members": ["a", "b"]}}},
+            "bonds.management-bond0",
+            "interface-name",
+            "16",
+            "ip -br",
+        ),
+        ({"vlans": {"b.1@b": {"id": 1, "parent": "b"}}}, "vlans.b.1@b", "interface-name", "not the name", "write b.1: b is its parent"),
+        ({"vlans": {"b.1": {"id": 0, "parent": "b"}}}, "vlans.b.1.id", "value", "0", "at least 1"),
+        ({"vlans": {"b.1": {"id": 4095, "parent": "b"}}}, "vlans.b.1.id", "value", "4095", "at most 4094"),
+        ({"vlans": {"b.1": {"id": 1, "parent": "a/b"}}}, "vlans.b.1.parent", "interface-name", "`a/b`", "ip -br link"),
+    ],
+)
+def test_wrong_link_is_one_finding(fields: dict[str, object], path: str, rule: str, cause: str, hint: str) -> None:
+    machine = {"address": "10.77.0.2", **fields}
+    (finding,) = load_cluster(described() | {"target": {"kind": "hosts", "os": "debian-13", "machines": {"login0": machine}}}).findings
+    assert (finding.rule, finding.path) == (rule, f"target.machines.login0.{path}")
+    assert cause in finding.cause
+    assert hint in finding.hint
+
+
+def test_ssh_address_may_be_ipv6() -> None:
+    machine = {"address": "10.77.0.2", "ssh_address": "2001:DB8:0::0:5"}
+    cluster = load_cluster(described() | {"target": {"kind": "hosts", "os": "debian-13", "machines": {"login0": machine}}}).cluster
+    assert cluster is not None and isinstance(cluster.target, HostsTarget)
+    assert cluster.target.machines["login0"].ssh_address == "2001:db8::5"
 
 
 def test_all_findings_come_at_once() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 from rackwright.catalog import ports
 from rackwright.checks.cluster.harness.arguments import Ask, Record
@@ -14,6 +14,8 @@ from rackwright.errors import UndeterminedError
 
 EXTERNAL_ADDRESS = "203.0.113.9"
 """An address of the documentation range (RFC 5737): never assigned to a host."""
+EXTERNAL_ADDRESS_6 = "2001:db8::cb00:7109"
+"""An address of the documentation range of IPv6 (RFC 3849)."""
 
 POD_PORTS = (53, 80, 443, 6443, 8080, 9153, 10250, 30000, 32767)
 """Ports on which pods and services commonly answer, and the ends of the range of node ports."""
@@ -31,8 +33,8 @@ def test_blocks_external(node: Record, cluster: Record, ask: Ask, expect: Expect
     is_entry = node.name in cluster.access.jump_hosts or not cluster.access.jump_hosts
     open_to = [node.ssh_port] if is_entry else []
     tested = [node.ssh_port, 111, 8080, *(port for one in ports() for port in (one.first, one.last))]
-    outside = [EXTERNAL_ADDRESS, cluster.network.gateway or EXTERNAL_ADDRESS]
-    found = {source: [port for port in tested if ruleset.admits(Packet(source, port, node.address))] for source in outside}
+    outside = [EXTERNAL_ADDRESS, cluster.network.gateway or EXTERNAL_ADDRESS, EXTERNAL_ADDRESS_6]
+    found = {source: [port for port in tested if ruleset.admits(_packet(source, port, node.address))] for source in outside}
     expect(
         {source: [port for port in admitted if port not in open_to] for source, admitted in found.items()},
         {source: [] for source in outside},
@@ -51,9 +53,10 @@ def test_admits_only_allowed_networks(node: Record, cluster: Record, ask: Ask, e
     """The published port is for the networks that the plan allows."""
     ruleset = ask(RULESET)
     allowed = {network: _address_in(ip_network(network)) for network in cluster.access.allow}
-    if not any(ip_network(network).prefixlen == 0 for network in allowed):
-        allowed["others"] = EXTERNAL_ADDRESS
-    found = [network for network, source in allowed.items() if ruleset.admits(Packet(source, node.ssh_port, node.address))]
+    for name, source in (("others", EXTERNAL_ADDRESS), ("others over IPv6", EXTERNAL_ADDRESS_6)):
+        if not any(ip_address(source) in ip_network(network) for network in cluster.access.allow):
+            allowed[name] = source
+    found = [network for network, source in allowed.items() if ruleset.admits(_packet(source, node.ssh_port, node.address))]
     expect(found, cluster.access.allow)
 
 
@@ -92,6 +95,13 @@ def test_metadata_service_restricted(ask: Ask, expect: Expect) -> None:
     expect(f"nobody: {found['nobody']}", "nobody: refused")
 
 
+def _packet(source: str, port: int, address: str) -> Packet:
+    """Return a packet to the node. Its IPv6 address is not in the plan."""
+    return Packet(source, port, "" if ":" in source else address)
+
+
 def _address_in(network: IPv4Network | IPv6Network) -> str:
-    """Return an address of the network; for 0.0.0.0/0, an unassigned one."""
-    return EXTERNAL_ADDRESS if network.prefixlen == 0 else str(network[min(1, network.num_addresses - 1)])
+    """Return an address of the network; for 0.0.0.0/0 and ::/0, an unassigned one."""
+    if network.prefixlen == 0:
+        return EXTERNAL_ADDRESS if isinstance(network, IPv4Network) else EXTERNAL_ADDRESS_6
+    return str(network[min(1, network.num_addresses - 1)])

@@ -33,6 +33,8 @@ from rackwright.report.hardware.facts import Cpus, Disk, Gpu, GpuLinks, Interfac
 T = TypeVar("T")
 _LINK_LAYERS: Final = {"1": "ethernet", "32": "infiniband", "772": "loopback"}
 """ARPHRD numbers (linux/if_arp.h)."""
+_WITH_MAC: Final = frozenset({"ethernet", "infiniband"})
+"""Link layers whose addresses identify a card."""
 _NO_SPEED: Final = 2**31 - 1
 """Mb/s: drivers report an unknown speed as -1, older kernels print it unsigned (SPEED_UNKNOWN, linux/ethtool.h)."""
 
@@ -164,7 +166,9 @@ def _interface(line: str, unread: list[UnreadableValue]) -> Interface | None:
     if known == "loopback":
         return None
     rate = int(speed) / 1000 if speed.isdigit() and 0 < int(speed) < _NO_SPEED else None
-    mac = without(identity.read(f"the MAC address of {name}", address, identity.mac, line) if address else None, unread)
+    # The address of a tunnel is that of its end, of 4 or 16 bytes: sit0 exists wherever the kernel has loaded the module of IPv6 in IPv4.
+    has_mac = address and known in _WITH_MAC
+    mac = without(identity.read(f"the MAC address of {name}", address, identity.mac, line) if has_mac else None, unread)
     if not re.fullmatch(r"[a-z]+", state):  # `unknown` is a state: tunnels and many virtual links have no carrier (operstates.rst)
         raise ValueError(f'"{state}" is not a state of a link')
     return Interface(words(name), state, rate, words(known), driver, _domain(node), mac, identity.pci(bus))

@@ -38,9 +38,17 @@ def differences(stack: str, node: str, was: Kinds, now: Kinds) -> Iterator[Drift
         for name in sorted({*was[kind], *now[kind]} - {INSTANCE_KEY, UNREAD}):
             before, after = was[kind].get(name, NOTHING), now[kind].get(name, NOTHING)
             skipped = is_unread(was[kind], name) or is_unread(now[kind], name) or (kind in TEMPORARY and after == NOTHING)
-            if before != after and not skipped:
+            if not _is_same(kind, before, after) and not skipped:
                 category, remedy = _category(kind, name, before), _remedy(stack, node, kind)
                 yield DriftItem(Layer.BEHAVIOUR, node, subject(kind, name), before, after, category, remedy)
+
+
+def _is_same(kind: str, before: str, after: str) -> bool:
+    """Return whether two values are equal. The kernel lists routes to one network in the order in which their links came up.
+
+    Every link with IPv6 has a route to fe80::/64.
+    """
+    return before == after or (kind == "routes" and sorted(before.split("; ")) == sorted(after.split("; ")))
 
 
 def is_unread(part: Mapping[str, str], name: str) -> bool:

@@ -14,9 +14,10 @@ from rackwright.model.base import ConfigModel
 from rackwright.model.ranges import MachineName
 from rackwright.model.targets.adapters import Adapter
 from rackwright.model.targets.bmc import Bmc
+from rackwright.model.targets.links import Bond, InterfaceName, Vlan
 from rackwright.model.targets.ownership_cost import OwnershipCostInputs
 from rackwright.model.tier import Tier
-from rackwright.model.units import Address4, HostKey, Label, Rack, RdmaDevice, Seconds, SshAddress, UserName
+from rackwright.model.units import Address4, HostKey, Label, Rack, RdmaDevice, Seconds, SshEndpointAddress, UserName
 from rackwright.model.update_policy import UpdatePolicy
 
 SSH_PORT = 22
@@ -71,8 +72,8 @@ class Machine(ConfigModel):
         default=None,
         description="Address in the cluster's network, by which nodes reach each other. For a range, the first one; it counts up.",
     )
-    ssh_address: Annotated[SshAddress | None, UpdatePolicy.ADOPT] = Field(
-        default=None, description="Address or name for SSH from this machine. Default: `address`."
+    ssh_address: Annotated[SshEndpointAddress | None, UpdatePolicy.ADOPT] = Field(
+        default=None, description="IPv4 or IPv6 address, or name, for SSH from this machine. Default: `address`."
     )
     port: Annotated[int | None, UpdatePolicy.ADOPT] = Field(
         default=None, ge=1, le=65535, description="SSH port for connections from this machine. Default: the target's."
@@ -110,6 +111,13 @@ class Machine(ConfigModel):
         default=None,
         description="RDMA adapters by device name, with their GUIDs: the checks identify them also while the machine does not respond, "
         "and report a replaced or renamed one.",
+    )
+    bonds: Annotated[dict[InterfaceName, Bond] | None, UpdatePolicy.RUN] = Field(
+        default=None, description="Bonds that the machine is expected to have, by name. Checks compare them; nothing is configured."
+    )
+    vlans: Annotated[dict[InterfaceName, Vlan] | None, UpdatePolicy.RUN] = Field(
+        default=None,
+        description="VLAN interfaces that the machine is expected to have, by name. Checks compare them; nothing is configured.",
     )
     power: Annotated[Bmc | None, UpdatePolicy.RUN] = Field(
         default=None, description="BMC of the machine, for `rackwright power`. Missing fields are the target's."
@@ -223,6 +231,16 @@ class HostsTarget(ConfigModel):
         """Return the declared adapters of a machine by device name."""
         machine = self.machine_by_node.get(name)
         return dict(machine.adapters or {}) if machine else {}
+
+    def bonds_of(self, name: str) -> dict[str, Bond]:
+        """Return the bonds that a machine is declared to have, by name."""
+        machine = self.machine_by_node.get(name)
+        return dict(machine.bonds or {}) if machine else {}
+
+    def vlans_of(self, name: str) -> dict[str, Vlan]:
+        """Return the VLAN interfaces that a machine is declared to have, by name."""
+        machine = self.machine_by_node.get(name)
+        return dict(machine.vlans or {}) if machine else {}
 
     def bmc_of(self, name: str) -> Bmc | None:
         """Return the BMC of a machine with the target's fields, or None if the machine declares none."""

@@ -10,6 +10,7 @@ from rackwright.drivers.preflight import PreflightRequest, PreflightResult, run_
 from rackwright.drivers.ssh_login import ConnectBudget, SshRoute
 from rackwright.errors import InputError
 from rackwright.inventory import paths
+from rackwright.inventory.host import ssh_sources
 from rackwright.model.targets.hosts import HostsTarget, Machine, MachineType
 from rackwright.operations.stack import load_and_validate
 from rackwright.plan import Plan, PlanNode, expand
@@ -60,7 +61,16 @@ def declared(plan: Plan, node: PlanNode) -> Declared:
     """Return the declared properties of a node's machine."""
     gpus = node.gpus.count if node.gpus else 0
     in_container = _target(plan).machine_type is MachineType.SYSTEM_CONTAINER
-    return Declared(node.os, node.cpus, node.memory_mib, gpus, in_container, machine(plan, node.name).serial, node.ssh_port)
+    return Declared(
+        node.os,
+        node.cpus,
+        node.memory_mib,
+        gpus,
+        in_container,
+        machine(plan, node.name).serial,
+        node.ssh_port,
+        ssh_sources(plan, node.name),
+    )
 
 
 def _planned(name_or_path: str) -> tuple[Path, Plan]:

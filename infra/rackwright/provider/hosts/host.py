@@ -29,7 +29,8 @@ class Host(Resource):
 
     `out` is true for a machine that takes no part and is not contacted, `identity` is the private key of the first login, `serial` is
     compared with the firmware's where the firmware has one, `via` {name, address, port, user, host_key} is the jump host,
-    `connect_timeout_s` is the time for login attempts that time out, `sshd_port` the port on which sshd listens.
+    `connect_timeout_s` is the time for login attempts that time out, `sshd_port` the port on which sshd listens, `admitted` are the
+    networks from which the machine's packet filter will admit SSH.
 
     Outputs: the inputs, the host key (`public_key`), the machine id (`instance_uid`), and `status`: `usable`, or the reason why not.
     """
@@ -51,7 +52,7 @@ class Host(Resource):
         "leave",
     )
     replace_on_changes: ClassVar[frozenset[str]] = frozenset({"stack", "name"})
-    ignore_changes: ClassVar[frozenset[str]] = frozenset({"identity", "connect_timeout_s"})
+    ignore_changes: ClassVar[frozenset[str]] = frozenset({"identity", "connect_timeout_s", "admitted"})
 
     def apply_defaults(self, news: Properties) -> Properties:
         """Add the wanted status: a declared host is usable."""
@@ -123,6 +124,7 @@ def _look(stack: str, inputs: Properties, *, adopted: bool, budget: ConnectBudge
             container=inputs["container"],
             serial=inputs.get("serial"),
             sshd_port=int(inputs["sshd_port"]) if inputs.get("sshd_port") else None,
+            admitted=tuple(inputs.get("admitted") or ()),
         )
         if wrong := host_facts.mismatches(found, declared, adopted=adopted):
             raise LoginRefusedError(f"{session.route}: " + "; ".join(wrong), hint="declare the actual values, or change the machine")

@@ -85,10 +85,15 @@ def access_open_to_internet(case: RuleContext) -> Iterator[Violation]:
         yield Violation("access.allowed_cidrs", "permits the whole internet to reach the login nodes", _ALLOW_HINT)
 
 
+def _allowed(case: RuleContext) -> list[IPv4Network]:
+    """Return the IPv4 networks of `access.allowed_cidrs`; another rule refuses those of IPv6."""
+    return [network for network in case.cluster.access.allowed_cidrs if isinstance(network, IPv4Network)]
+
+
 @rule("allow-private")
 def allow_private(case: RuleContext) -> Iterator[Violation]:
     """Login nodes have public addresses, and connections from the internet come from public addresses."""
-    allow = case.cluster.access.allowed_cidrs
+    allow = _allowed(case)
     if target(case) and allow and all(any(network.subnet_of(private) for private in _PRIVATE) for network in allow):
         cause = "private ranges only: no one can connect from the internet, not even provisioning"
         yield Violation("access.allowed_cidrs", cause, _ALLOW_HINT)
@@ -97,7 +102,7 @@ def allow_private(case: RuleContext) -> Iterator[Violation]:
 @rule("allow-placeholder", Severity.WARNING, level_on_deploy=Severity.ERROR)
 def allow_placeholder(case: RuleContext) -> Iterator[Violation]:
     """A documentation range permits no connection: instances would be billed until provisioning times out."""
-    for network in case.cluster.access.allowed_cidrs if target(case) else ():
+    for network in _allowed(case) if target(case) else ():
         if any(network.subnet_of(example) for example in _EXAMPLES):
             yield Violation("access.allowed_cidrs", f"{network} is a documentation range (RFC 5737)", _ALLOW_HINT)
 

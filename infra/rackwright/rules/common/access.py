@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from ipaddress import IPv4Network
+from ipaddress import IPv4Network, IPv6Network
 from itertools import combinations
 from typing import Final
 
 from rackwright import catalog
 from rackwright.derive.layout import login_ports
 from rackwright.model.finding import Severity
+from rackwright.model.targets.hosts import HostsTarget
 from rackwright.rules.registry import RuleContext, Violation, rule
 
 _PRIVILEGED: Final = 1024
@@ -72,6 +73,16 @@ def allow_overlap(case: RuleContext) -> Iterator[Violation]:
             yield Violation(
                 "access.allowed_cidrs", f"{narrower} is already part of {wider}", f"remove {narrower}, or {wider} if it is not intended"
             )
+
+
+@rule("allow-ipv6")
+def allow_ipv6(case: RuleContext) -> Iterator[Violation]:
+    """Only existing machines can have IPv6 addresses: networks that rackwright creates have none."""
+    target = case.cluster.target
+    for index, network in enumerate(case.cluster.access.allowed_cidrs):
+        if isinstance(network, IPv6Network) and not isinstance(target, HostsTarget):
+            cause = f"{network} is an IPv6 network, and nodes of target {target.kind} have IPv4 addresses only"
+            yield Violation(f"access.allowed_cidrs[{index}]", cause, "remove it, or enter the IPv4 network")
 
 
 @rule("listen-wildcard", Severity.WARNING)

@@ -102,7 +102,7 @@ def container_network_allow_late(case: RuleContext) -> Iterator[Violation]:
 def _unanswered(case: RuleContext, ranges: Iterable[_Range]) -> Iterator[Violation]:
     for index, network in enumerate(case.cluster.access.allowed_cidrs):
         for taken in ranges:
-            if network.subnet_of(taken.network):
+            if isinstance(network, IPv4Network) and network.subnet_of(taken.network):
                 part = "is" if network == taken.network else f"is part of {taken.network},"
                 cause = f"{network} {part} {taken.owner}; answers to its machines would not leave the login node"
                 yield Violation(f"access.allowed_cidrs[{index}]", cause, taken.hint)

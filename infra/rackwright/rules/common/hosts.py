@@ -16,6 +16,8 @@ from rackwright.rules.registry import RuleContext, Violation, rule
 
 _OF_ONE: Final = ("ssh_address", "host_key", "serial", "label", "adapters")
 """Fields whose values must be unique."""
+_IPV6: Final = 6
+"""Version field of an IPv6 packet (RFC 8200, section 3)."""
 _PLACEHOLDER: Final = re.compile(r"SHA256:(PLACEHOLDER.*|(.)\2+=?)")
 
 
@@ -206,6 +208,25 @@ def jump_host_unknown(case: RuleContext) -> Iterator[Violation]:
     target = case.cluster.target
     if isinstance(target, HostsTarget) and target.jump_host is not None and target.jump_host not in case.node_names:
         yield Violation("target.jump_host", f"there is no node `{target.jump_host}`", did_you_mean(target.jump_host, case.node_names))
+
+
+@rule("ssh-address-not-admitted")
+def ssh_address_not_admitted(case: RuleContext) -> Iterator[Violation]:
+    """The packet filter of a machine ends the access over IPv6 that it was configured through."""
+    target = case.cluster.target
+    if not isinstance(target, HostsTarget):
+        return
+    admitted = any(network.version == _IPV6 for network in case.cluster.access.allowed_cidrs)
+    for name, machine in target.machines.items():
+        if machine.ssh_address is None or ":" not in machine.ssh_address:
+            continue
+        if target.jump_host not in (None, name):
+            cause = f"behind the jump host {target.jump_host}, machines admit SSH from its IPv4 address only"
+            yield Violation(f"target.machines.{name}.ssh_address", cause, "omit it: the jump host uses `address`")
+        elif not admitted:
+            cause = "access.allowed_cidrs admits no IPv6 network: the firewall would end the access"
+            hint = "add the network of this machine to access.allowed_cidrs, like [0.0.0.0/0, 2001:db8::/64]"
+            yield Violation(f"target.machines.{name}.ssh_address", cause, hint)
 
 
 @rule("capacity-undeclared")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pulumi
 
+from rackwright.inventory.host import ssh_sources
 from rackwright.model.targets.hosts import HostsTarget, MachineType
 from rackwright.plan import Plan, PlanNode
 from rackwright.targets import resources
@@ -30,6 +31,7 @@ def host(plan: Plan, target: HostsTarget, node: PlanNode, access_key: pulumi.Inp
             "out": not node.is_in,
             "connect_timeout_s": target.connect_timeout,
             "sshd_port": node.ssh_port,
+            "admitted": list(ssh_sources(plan, node.name)),
         },
         leave=target.on_removal.value,
     )

@@ -22,7 +22,7 @@ ChainKey = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Packet:
-    """The first packet of a TCP connection over IPv4."""
+    """The first packet of a TCP connection over IPv4, or over IPv6 if the source is an IPv6 address."""
 
     source: str
     port: int
@@ -30,6 +30,11 @@ class Packet:
     interface: str = "eth0"
     leaves_by: str = ""
     """Output interface of a forwarded packet; empty for a packet to the node itself."""
+
+    @property
+    def family(self) -> str:
+        """Return the family of tables that see the packet beside `inet`: ip or ip6."""
+        return "ip6" if ":" in self.source else "ip"
 
 
 @dataclass(frozen=True)
@@ -58,17 +63,17 @@ class Ruleset:
     def admits(self, packet: Packet) -> bool:
         """Return whether all chains on the hook accept the packet. Raise UndeterminedError where that depends on an unsupported rule."""
         hook, doubts = "forward" if packet.leaves_by else "input", list[str]()
-        found = [self._verdicts(key, packet, doubts) for key, _ in self._filter_chains(hook)]
+        found = [self._verdicts(key, packet, doubts) for key, _ in self._filter_chains(hook, packet.family)]
         if {"drop"} in found:  # no other chain can accept what one drops: nft(8), CHAINS
             return False
         if any("drop" in verdicts for verdicts in found):
             raise UndeterminedError(doubts[0])
         return True
 
-    def _filter_chains(self, hook: str) -> list[tuple[ChainKey, Chain]]:
+    def _filter_chains(self, hook: str, family: str = "ip") -> list[tuple[ChainKey, Chain]]:
         """Return the chains on a hook, without those of type nat: these change where a packet goes, not whether it passes."""
         found = [
-            (key, chain) for key, chain in self.chains.items() if chain.hook == hook and chain.kind != "nat" and key[0] in ("ip", "inet")
+            (key, chain) for key, chain in self.chains.items() if chain.hook == hook and chain.kind != "nat" and key[0] in (family, "inet")
         ]
         return sorted(found, key=lambda item: item[1].priority)
 
@@ -171,7 +176,8 @@ def _actual(left: Mapping[str, Any], packet: Packet) -> Any:
         return _field(about["protocol"], about["field"], packet)
     if kind == "ct" and about["key"] == "state":
         return "new"
-    meta = {"iif": packet.interface, "iifname": packet.interface, "l4proto": "tcp", "nfproto": "ipv4", "protocol": "ip"}
+    meta = {"iif": packet.interface, "iifname": packet.interface, "l4proto": "tcp"}
+    meta |= {"nfproto": "ipv6" if packet.family == "ip6" else "ipv4", "protocol": packet.family}
     meta |= {"oif": packet.leaves_by, "oifname": packet.leaves_by} if packet.leaves_by else {}
     if kind == "meta" and about["key"] in meta:
         return meta[about["key"]]
@@ -179,12 +185,13 @@ def _actual(left: Mapping[str, Any], packet: Packet) -> Any:
 
 
 def _field(protocol: str, field: str, packet: Packet) -> Any:
-    fields = {("ip", "saddr"): packet.source, ("ip", "daddr"): packet.destination, ("ip", "protocol"): "tcp", ("tcp", "dport"): packet.port}
+    header = "nexthdr" if packet.family == "ip6" else "protocol"
+    fields = {(packet.family, "saddr"): packet.source, (packet.family, "daddr"): packet.destination, (packet.family, header): "tcp"}
     if protocol in ("tcp", "th") and field == "dport":
         return packet.port
     if (protocol, field) in fields:
         return fields[protocol, field]
-    if protocol in ("udp", "icmp", "icmpv6", "ip6", "igmp", "sctp"):
+    if protocol in ("udp", "icmp", "icmpv6", "igmp", "sctp", *({"ip", "ip6"} - {packet.family})):
         return _NOT_THERE
     raise UndeterminedError(f"the ruleset matches an unsupported field: {protocol} {field}")
 
@@ -193,6 +200,8 @@ def _is(actual: Any, right: Any) -> bool:
     """Return whether a value equals the right side of a match or is contained in it."""
     if isinstance(right, list):
         return any(_is(actual, item) for item in right)
+    if actual == "" and isinstance(right, str) and ":" in right:
+        raise UndeterminedError("the ruleset matches an IPv6 address that the test packet does not have")
     if not isinstance(right, Mapping):
         return str(actual) == str(right) or (isinstance(right, str) and right.endswith("*") and str(actual).startswith(right[:-1]))
     if "set" in right:
