@@ -9,7 +9,9 @@ import pytest
 from support.damage import damages
 
 from .conftest import NODE, module
-from .test_collectors import CABLES, CAPTURED, FABRIC, GPU, SLURM, UNIT
+from .test_collectors import CABLES, CAPTURED, FABRIC, UNIT
+from .test_gpu import GPU
+from .test_slurm import SLURM
 
 UNITS = UNIT.format("munge.service", "active", 0) + UNIT.format("slurmd.service", "failed", 5)
 GPUS = GPU.format(0, "10", 30, 3, 8) + GPU.format(1, "20", 31, 0, 0)
