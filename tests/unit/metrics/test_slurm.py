@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Collect, success
+from rackwright.checks.cluster.probes.slurm_states import STATES, SUFFIXES
+
+from .conftest import Collect, module, success
 
 NODES = (Path(__file__).parents[1] / "captured" / "slurm-nodes" / "good.txt").read_text()
 QUEUE = "RUNNING|gpu|research|None\nPENDING|gpu,cpu|research|Resources\nPENDING|gpu|research|JobHeldUser\nCOMPLETED|cpu||None\n"
@@ -84,6 +86,7 @@ NODE = "NodeName=w0 CPUAlloc=4 CPUTot=8 Gres=gpu:h100:8 State={} Partitions=gpu 
         pytest.param("ALLOCATED@", {"alloc", "reboot_req"}, id="reboot-by-character"),
         pytest.param("IDLE+MAINT+RESERVED", {"idle", "maint", "resv"}, id="maintenance-before-21.08"),
         pytest.param("MIXED+?+DRAIN", {"mixed", "drain"}, id="flag-of-a-newer-controller"),
+        pytest.param("IDLE^+DRAIN", {"idle", "drain"}, id="reboot-issued"),
     ],
 )
 def test_slurm_node_states(collect: Collect, state: str, up: set[str]) -> None:
@@ -99,7 +102,6 @@ def test_slurm_node_states(collect: Collect, state: str, up: set[str]) -> None:
     [
         pytest.param({"scontrol": ""}, "nodes", id="no-node"),
         pytest.param({"scontrol": "slurm_load_node error: Unable to contact slurm controller"}, "nodes", id="controller-down"),
-        pytest.param({"scontrol": NODE.format("?", "", "")}, "state", id="state-unreadable"),
         pytest.param({"squeue": "slurm_load_jobs error: Invalid user id\n"}, "queue", id="queue-unreadable"),
         pytest.param({"sdiag": "status 1"}, "sdiag", id="sdiag-refused"),
     ],
@@ -108,6 +110,48 @@ def test_slurm_without_answer_writes_no_counts(collect: Collect, answers: dict[s
     found = collect("slurm", {**{key: value for key, value in SLURM.items() if not any(key.startswith(one) for one in answers)}, **answers})
     assert found[success("slurm")] == 0, why
     assert "slurm_nodes" not in found
+
+
+@pytest.mark.parametrize(
+    "state",
+    ["?", "INVALID+DRAIN", "ERROR", "N/A", "", "idle", "IDL", "+DRAIN", "IDLE+DRA", "IDLE+?", "IDLE&", "DOWN+NEW_FLAG", "IDLE+\ufffd"],
+)
+def test_unread_state_costs_its_own_node_alone(collect: Collect, state: str) -> None:
+    """Also a flag that no release of Slurm has yet: whether the node accepts jobs is unknown."""
+    other = NODE.format("DOWN+DRAIN", "", "").replace("w0", "w1")
+    found = collect("slurm", {**SLURM, "scontrol": NODE.format(state, "", "") + other})
+    assert found[success("slurm")] == 1
+    assert [found[f'rackwright_slurm_node_unread{{node="{name}"}}'] for name in ("w0", "w1")] == [1, 0]
+    assert found['rackwright_slurm_node_state{node="w1",state="drain"}'] == 1
+    assert found['slurm_node_gpus_alloc{node="w0"}'] == 4 and found["slurm_nodes"] == 2 and found["slurm_jobs"] == 4
+    assert found['slurm_partition_nodes_idle{partition="gpu"}'] == 0
+    idle = found.get('rackwright_slurm_node_state{node="w0",state="idle"}')
+    assert idle == (1 if state.startswith("IDLE") else 0 if state.startswith("DOWN") else None)
+
+
+def test_row_without_a_name_and_damaged_job_are_counted(collect: Collect) -> None:
+    row = NODE.format("IDLE", "", "")
+    found = collect(
+        "slurm", {**SLURM, "scontrol": f"{row}{row.partition(' ')[2]}{row.replace('w0', '')}", "squeue": f"{QUEUE}RUNNING|gp\n"}
+    )
+    assert found[success("slurm")] == 1 and (found["slurm_nodes"], found["slurm_jobs"]) == (1, 4)
+    assert found['rackwright_slurm_rows_unread{command="scontrol"}'] == 2
+    assert found['rackwright_slurm_rows_unread{command="squeue"}'] == 1
+    assert set(collect("slurm", SLURM).items()) >= {
+        (f'rackwright_slurm_rows_unread{{command="{name}"}}', 0.0) for name in ("scontrol", "squeue")
+    }
+
+
+def test_state_in_a_comment_is_not_that_of_the_node(collect: Collect) -> None:
+    found = collect("slurm", {**SLURM, "scontrol": NODE.format("DOWN", "Comment=was State=IDLE ", "")})
+    assert found['rackwright_slurm_node_state{node="w0",state="down"}'] == 1
+
+
+def test_states_are_those_of_the_checks() -> None:
+    slurm = module("slurm")
+    assert slurm.SUFFIXES == SUFFIXES
+    known = {*slurm.BASE, *slurm.FLAGS, *slurm.ORIGINS, *slurm.OTHERS}
+    assert {slurm.SYNONYMS.get(name, name) for name in STATES} - known == {"ERROR"}  # a base state that Slurm does not use
 
 
 @pytest.mark.parametrize(("state", "idle"), [("IDLE+CLOUD", 1), ("IDLE+DYNAMIC_NORM", 1), ("IDLE+CLOUD+POWERED_DOWN", 0), ("IDLE~", 0)])
