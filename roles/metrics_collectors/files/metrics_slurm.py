@@ -43,6 +43,7 @@ SUFFIXES = {
 }
 """Flags that sinfo, and scontrol before Slurm 21.08, print as a character after a state: sinfo(1), NODE STATE CODES."""
 SYNONYMS = {
+    "CANCEL_REBOOT": "REBOOT_CANCELED",
     "DRAINED": "DRAIN",
     "DRAINING": "DRAIN",
     "FAILING": "FAIL",

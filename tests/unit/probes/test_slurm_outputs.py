@@ -15,6 +15,7 @@ from rackwright.remote.programs import smoke_jobs
     ("state", "expected"),
     [
         ("IDLE+CLOUD+NOT_RESPONDING+POWERING_UP", True),
+        ("CANCEL_REBOOT", True),
         ("MIXED+CLOUD+NOT_RESPONDING+POWERING_UP", True),
         ("IDLE*+CLOUD+POWERED_DOWN", True),
         ("IDLE*+CLOUD+POWERING_DOWN", True),

@@ -19,6 +19,7 @@ class State(NamedTuple):
 STATES: Final[Mapping[str, State]] = {
     "ALLOCATED": State(True, "all CPUs are allocated to jobs"),
     "BLOCKED": State(True, "a job with --exclusive=topo keeps other jobs away"),
+    "CANCEL_REBOOT": State(True, "a reboot was requested and cancelled"),
     "CLOUD": State(True, "the node is created when a job needs it"),
     "COMPLETING": State(True, "a job ends on the node"),
     "DOWN": State(False, "the node is out of use"),
