@@ -6,8 +6,7 @@ import pytest
 from support.rows import each_row
 
 from rackwright.checks.cluster.probes.slurm import expand, parse_gres, parse_version
-from rackwright.checks.cluster.probes.slurm_states import is_working, states_of
-from rackwright.checks.cluster.probes.smoke import at_work, is_idle
+from rackwright.checks.cluster.probes.slurm_states import at_work, is_idle, is_working, states_of
 from rackwright.remote.programs import smoke_jobs
 
 
