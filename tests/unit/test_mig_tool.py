@@ -214,15 +214,50 @@ def test_mode_that_waits_for_a_reset_is_an_error(driver: Driver, capsys: pytest.
     assert "reboot the node" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("word", ["[N/A]", "N/A", "[Not Supported]"])
+@pytest.mark.parametrize("message", ["No MIG-enabled devices found.", "No MIG-supported devices found."])
+def test_gpu_without_mig_is_whole(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch, word: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def answer(*command: str) -> str:
+        if command[1] == "mig":
+            raise TOOL.MigError(f"nvidia-smi mig: {message}")
+        return driver(*command).replace("Disabled", word)
+
+    monkeypatch.setattr(TOOL, "run", answer)
+    assert TOOL.main(["check", planned(None)]) == 0 and TOOL.main(["apply", planned(None)]) == 0
+    assert TOOL.main(["check", planned("3g.40gb")]) == 3 and "the GPU has no MIG" in capsys.readouterr().err
+    assert TOOL.main(["apply", planned("3g.40gb")]) == 3 and changes(driver) == []
+
+
+def test_gpu_without_mig_beside_divided_one(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Device file 0 is the second GPU of nvidia-smi."""
+    plan = planned([{"devices": [0], "profiles": {"1g.10gb": 7}}])
+    monkeypatch.setattr(TOOL, "run", lambda *command: driver(*command).replace("Disabled, Disabled\n1", "[N/A], [N/A]\n1"))
+    assert TOOL.main(["apply", plan]) == 0 and TOOL.main(["check", plan]) == 0
+    assert {call[call.index("-i") + 1] for call in changes(driver)} == {driver.buses[1]}
+
+
+def test_missing_pending_mode_is_no_change(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TOOL, "run", lambda *command: driver(*command).replace("Disabled\n", "[N/A]\n"))
+    assert TOOL.main(["check", planned(None)]) == 0
+
+
 @pytest.mark.parametrize(
-    "answer", ["0, 00000000:A0:00.0, [N/A], [N/A]\n", "Unable to determine the device handle for GPU0: Unknown Error\n", ""]
+    ("answer", "why"),
+    [
+        ("0, 0000:A0:00.0, [N/A], Enabled\n", "MIG mode of a GPU cannot be read"),
+        ("0, 0000:A0:00.0, [Unknown Error], [N/A]\n", "MIG mode of a GPU cannot be read"),
+        ("Unable to determine the device handle for GPU0: Unknown Error\n", "MIG mode of a GPU cannot be read"),
+        ("", "nvidia-smi lists the GPUs []"),
+    ],
 )
 def test_mode_that_cannot_be_read_is_an_error(
-    driver: Driver, monkeypatch: pytest.MonkeyPatch, answer: str, capsys: pytest.CaptureFixture[str]
+    driver: Driver, monkeypatch: pytest.MonkeyPatch, answer: str, why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(TOOL, "run", lambda *command: answer if command[1].startswith("--query") else driver(*command))
     assert TOOL.main(["check", planned("3g.40gb")]) == 3
-    assert capsys.readouterr().err
+    assert why in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["| GPU instances: |\n", "|   0  MIG 3g.40gb  9  1\n", "Insufficient Permissions\n"])

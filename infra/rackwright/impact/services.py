@@ -14,7 +14,8 @@ from rackwright.impact.planned_change import Action, PlannedChange, Transition, 
 from rackwright.model.groups import Role
 from rackwright.model.update_policy import UpdatePolicy
 from rackwright.plan.fabric import netlist
-from rackwright.plan.schema import Plan, PlanNode, Slurm
+from rackwright.plan.schema import Plan, PlanNode
+from rackwright.plan.slurm.schema import Slurm
 
 _RESTARTED_ON_EVERY_CHANGE: Final = ("debian-12", "ubuntu-22.04", "rocky-9")
 """Releases whose slurmctld cannot reload a changed list of nodes (roles/slurm_controller, `_slurm_controller_reloads`)."""

@@ -22,7 +22,8 @@ from rackwright.plan.fabric.rails import rail_interfaces
 from rackwright.plan.fabric.slurm import domains_of
 from rackwright.plan.kubernetes.schema import Kubernetes
 from rackwright.plan.monitoring.schema import MonitoringPlan
-from rackwright.plan.schema import PlanNode, Slurm
+from rackwright.plan.schema import PlanNode
+from rackwright.plan.slurm.schema import Slurm
 
 _ALWAYS: Final = ("base", "volumes", "sshd", "firewall", "gpu", "fabric", "moosefs_server", "moosefs_client")
 BAKED: Final[Mapping[str, tuple[str, ...]]] = {

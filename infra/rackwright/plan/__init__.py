@@ -5,6 +5,7 @@ One document, made by `expand` from the functions of `rackwright.derive`. Pure a
 """
 
 from rackwright.plan.expand import expand
-from rackwright.plan.schema import Access, NodeGpu, Partition, Plan, PlanNode, Slurm, Storage, User, Volume
+from rackwright.plan.schema import Access, NodeGpu, Plan, PlanNode, Storage, User, Volume
+from rackwright.plan.slurm.schema import Partition, Slurm
 
 __all__ = ["Access", "NodeGpu", "Partition", "Plan", "PlanNode", "Slurm", "Storage", "User", "Volume", "expand"]

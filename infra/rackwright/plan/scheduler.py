@@ -21,7 +21,8 @@ from rackwright.plan.fabric.schema import FabricPlan
 from rackwright.plan.fabric.slurm import domains_of, topology
 from rackwright.plan.kubernetes.cluster import expand_kubernetes
 from rackwright.plan.kubernetes.schema import Kubernetes
-from rackwright.plan.schema import Account, GpuGres, Partition, PlanNode, PowerSaving, Preemption, Qos, SchedulerNode, Slurm, Storage
+from rackwright.plan.schema import PlanNode, Storage
+from rackwright.plan.slurm.schema import Account, GpuGres, Partition, PowerSaving, Preemption, Qos, SchedulerNode, Slurm
 
 
 def expand_scheduler(

@@ -25,6 +25,8 @@ DEVICES = "/dev"
 MONITORS = ("nvsm.service", "nvidia-dcgm.service")
 """Services that use the GPUs and keep MIG mode from being changed (NVIDIA MIG User Guide: Enable MIG Mode)."""
 FIELDS = "index,pci.bus_id,mig.mode.current,mig.mode.pending"
+MODES = {"Enabled": "Enabled", "Disabled": "Disabled", "[N/A]": "", "N/A": "", "[Not Supported]": ""}
+"""Words for the mode (nvidia-smi(1), MIG Mode); empty where a GPU has no MIG: older and consumer cards, a virtual GPU."""
 SECONDS = 120
 """For one call of nvidia-smi: a GPU is reset where its mode changes. Chosen."""
 
@@ -50,6 +52,7 @@ class Gpu(NamedTuple):
     """A GPU with its instances."""
 
     bus: str
+    has_mig: bool
     enabled: bool
     pending: bool
     """Whether another mode waits for a reset."""
@@ -83,12 +86,14 @@ def read() -> list[Gpu]:
     by_bus = {}
     for row in lines:
         cells = [cell.strip() for cell in row]
-        if len(cells) != 4 or not cells[0].isdigit() or not set(cells[2:]) <= {"Enabled", "Disabled"}:
+        if len(cells) != 4 or not cells[0].isdigit() or not set(cells[2:]) <= set(MODES):
             raise MigError(f"the MIG mode of a GPU cannot be read: {','.join(row)}")
-        index, enabled = int(cells[0]), cells[2] == "Enabled"
+        index, mode, pending = int(cells[0]), MODES[cells[2]], MODES[cells[3]]
         own = tuple(one for one in found if one.gpu == index)
         whole = sorted(number for gpu, number in there if gpu == index) == sorted(one.number for one in own)
-        by_bus[address(cells[1])] = Gpu(cells[1], enabled, cells[2] != cells[3], own, whole)
+        if not mode and (own or pending):
+            raise MigError(f"the MIG mode of a GPU cannot be read, which has another one or instances: {','.join(row)}")
+        by_bus[address(cells[1])] = Gpu(cells[1], bool(mode), mode == "Enabled", bool(pending) and mode != pending, own, whole)
     minors = device_files()
     if sorted(minors) != sorted(by_bus) or sorted(minors.values()) != list(range(len(minors))):
         raise MigError(f"nvidia-smi lists the GPUs {sorted(by_bus)}, the driver {sorted(minors)}")
@@ -117,7 +122,7 @@ def listed(what: str) -> str:
     try:
         text = run("nvidia-smi", "mig", what)
     except MigError as error:
-        if re.search(r"No (GPU|compute) instances found: Not Found|No MIG-enabled devices found", str(error)):
+        if re.search(r"No (GPU|compute) instances found: Not Found|No MIG-(enabled|supported) devices found", str(error)):
             return ""
         raise
     if not text.strip():
@@ -160,7 +165,11 @@ def occupied(text: str) -> list[tuple[int, int]]:
 
 
 def difference(gpu: Gpu, wanted: list[Place]) -> str:
-    """Return what differs on a GPU, empty where nothing does."""
+    """Return what differs on a GPU, empty where nothing does. MigError where a GPU without MIG is to be divided."""
+    if wanted and not gpu.has_mig:
+        raise MigError(
+            f"{gpu.bus}: the GPU has no MIG, and the plan divides it: remove `mig` from the group, or declare the model that it is"
+        )
     if gpu.pending:
         return "MIG mode waits for a reset"
     if gpu.enabled != bool(wanted):

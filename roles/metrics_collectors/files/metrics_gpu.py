@@ -65,7 +65,7 @@ def rows(text: str, fields: tuple[str, ...]) -> list[dict[str, str]]:
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.split(",")]
         if len(cells) == len(fields) and cells[0].isdigit() and not LOST.search(line):
-            found[cells[0]] = dict(zip(fields, cells, strict=True))
+            found[cells[0]] = dict(zip(fields, cells))  # noqa: B905 - Python 3.9
     return list(found.values())
 
 

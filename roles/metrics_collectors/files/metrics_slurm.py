@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from rackwright_metrics import CollectError, Samples, output_of, run
@@ -34,13 +34,16 @@ SUFFIXES = {
     "*": "NOT_RESPONDING",
     "~": "POWERED_DOWN",
     "#": "POWERING_UP",
+    "!": "POWER_DOWN",
     "%": "POWERING_DOWN",
     "$": "MAINTENANCE",
     "@": "REBOOT_REQUESTED",
+    "^": "REBOOT_ISSUED",
     "-": "PLANNED",
 }
 """Flags that sinfo, and scontrol before Slurm 21.08, print as a character after a state: sinfo(1), NODE STATE CODES."""
 SYNONYMS = {
+    "CANCEL_REBOOT": "REBOOT_CANCELED",
     "DRAINED": "DRAIN",
     "DRAINING": "DRAIN",
     "FAILING": "FAIL",
@@ -51,10 +54,10 @@ SYNONYMS = {
     "REBOOT": "REBOOT_REQUESTED",
 }
 """Names of flags in older releases and in sinfo."""
-ORIGINS = {"CLOUD", "DYNAMIC_FUTURE", "DYNAMIC_NORM"}
+ORIGINS = {"CLOUD", "DYNAMIC_FUTURE", "DYNAMIC_NORM", "EXTERNAL"}
 """Flags that say where a node comes from, not whether it accepts jobs."""
-UNKNOWN_FLAG = "?"
-"""What scontrol prints for a flag of a newer slurmctld (slurm_protocol_defs.c, node_state_flag_string_single)."""
+OTHERS = {"BLOCKED", "NPC", "PERFCTRS", "POWER_DOWN", "POWER_DRAIN", "POWER_UP", "REBOOT_CANCELED", "REBOOT_ISSUED", "RESUME", "UNDRAIN"}
+"""Flags without a metric of their own (slurm_protocol_defs.c, node_states and flags, Slurm 20.11 to 26.11)."""
 JOBS = {
     "BOOT_FAIL": "bootfail",
     "CANCELLED": "cancelled",
@@ -83,35 +86,49 @@ DIAGNOSTICS = {
 
 
 def states_of(cell: str) -> frozenset[str]:
-    """Return base state and flags of a State field.
+    """Return base state and flags of a State field, and each part that is neither as it is printed.
 
     >>> sorted(states_of("DOWN*+DRAIN")), sorted(states_of("MIXED+PLANNED"))
     (['DOWN', 'DRAIN', 'NOT_RESPONDING'], ['MIXED', 'PLANNED'])
-    >>> sorted(states_of("MIXED#+CLOUD")), sorted(states_of("IDLE+MAINT"))
-    (['CLOUD', 'MIXED', 'POWERING_UP'], ['IDLE', 'MAINTENANCE'])
+    >>> sorted(states_of("MIXED#+CLOUD")), sorted(states_of("IDLE+MAINT+?"))
+    (['CLOUD', 'MIXED', 'POWERING_UP'], ['?', 'IDLE', 'MAINTENANCE'])
     """
     words: set[str] = set()
-    for word in cell.split("+"):
-        if words and word == UNKNOWN_FLAG:
-            continue
-        name = re.match(r"[A-Z_]+", word)
-        if not name:
-            raise CollectError(f'"{cell}" is no state of a node')
-        words |= {SYNONYMS.get(name[0], name[0]), *(SUFFIXES[mark] for mark in word[name.end() :] if mark in SUFFIXES)}
-    return frozenset(words)
+    for word in filter(None, cell.split("+")):
+        name, marks = re.fullmatch(r"([A-Z_]*)(.*)", word).groups()  # type: ignore[union-attr]  # it matches any word
+        words |= {SYNONYMS.get(name, name), *(SUFFIXES.get(mark, mark) for mark in marks)}
+    return frozenset(words - {""})
 
 
-def nodes(text: str) -> dict[str, dict[str, str]]:
-    """Return fields by node from `scontrol --oneliner show nodes`; a reason may contain anything and is left out."""
-    found = {}
-    for line in text.splitlines():
-        if line.startswith("NodeName="):
-            fields = dict(re.findall(r"(?:^|\s)([A-Za-z]+)=(\S*)", line.partition(" Reason=")[0]))
+def unread(states: frozenset[str]) -> bool:
+    """Return whether a part of a State field was not read: it has no base state, or a part that is no state.
+
+    A newer slurmctld has other states: scontrol prints INVALID for a base state and `?` for a flag that it does not know.
+
+    >>> unread(frozenset({"IDLE", "DRAIN"})), unread(frozenset({"IDLE", "?"})), unread(frozenset({"INVALID", "DRAIN"}))
+    (False, True, True)
+    """
+    return not states & set(BASE) or not states <= {*BASE, *FLAGS, *ORIGINS, *OTHERS}
+
+
+def nodes(text: str) -> tuple[dict[str, dict[str, str]], int]:
+    """Return fields by node from `scontrol --oneliner show nodes`, and the number of rows without the name of their node.
+
+    A reason may contain anything and is left out. The state of a row without a line end is left out, because flags may be missing.
+    """
+    found, nameless = {}, 0
+    *lines, cut = text.split("\n")
+    for line in [*lines, cut.partition(" State=")[0]]:
+        # Of a repeated key, as in a comment, the first counts.
+        fields = dict(reversed(re.findall(r"(?:^|\s)([A-Za-z]+)=(\S*)", line.partition(" Reason=")[0])))
+        if line.startswith("NodeName=") and fields["NodeName"]:
             trailing = dict(re.findall(r"\s(CfgTRES|AllocTRES)=(\S*)", line))
             found[fields["NodeName"]] = {**trailing, **fields}
+        else:
+            nameless += bool({"State", "CPUTot"} & set(fields))
     if not found and "No nodes in the system" not in text:
         raise CollectError("scontrol lists no node")
-    return found
+    return found, nameless
 
 
 def tres_gpus(cell: str) -> int:
@@ -124,24 +141,28 @@ def tres_gpus(cell: str) -> int:
     return int(untyped[1]) if untyped else sum(int(number) for number in re.findall(r"(?:^|,)gres/gpu:[^=,]+=(\d+)", cell))
 
 
-def jobs(text: str) -> Iterator[tuple[str, tuple[str, ...], str, str]]:
-    """Yield state, partitions, account and reason of each line of squeue; a pending job may name several partitions."""
-    for line in text.splitlines():
-        cells = line.strip().split("|", 3)
-        if len(cells) == 4:
-            yield cells[0], tuple(cells[1].split(",")), cells[2], cells[3]
-        elif line.strip():
-            raise CollectError(f'squeue printed "{line.strip()[:80]}"')
+def jobs(text: str) -> tuple[list[tuple[str, tuple[str, ...], str, str]], int]:
+    """Return state, partitions, account and reason of each line of squeue, and the number of lines that were not read.
+
+    A pending job may name several partitions.
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    found = [cells for line in lines if len(cells := line.split("|", 3)) == 4]
+    if lines and not found:
+        raise CollectError(f'squeue printed "{lines[0][:80]}"')
+    return [(state, tuple(names.split(",")), account, reason) for state, names, account, reason in found], len(lines) - len(found)
 
 
 def add_nodes(live: Mapping[str, Mapping[str, str]], samples: Samples) -> None:
-    """Count nodes by state, and add CPUs and GPUs of each."""
+    """Count nodes by state, and add CPUs and GPUs of each. A node without a base state that is known has no state and counts in none."""
     counts: Counter[str] = Counter()
     samples.describe("slurm_nodes", "Number of nodes")
     samples.describe("rackwright_slurm_node_state", "Whether a node has a state or flag")
+    samples.describe("rackwright_slurm_node_unread", "Whether a part of a node's state could not be read")
     for name, fields in live.items():
         states = states_of(fields.get("State", ""))
-        for word, short in {**BASE, **FLAGS}.items():
+        samples.set("rackwright_slurm_node_unread", unread(states), node=name)
+        for word, short in {**BASE, **FLAGS}.items() if states & set(BASE) else ():
             counts[short] += word in states
             samples.set("rackwright_slurm_node_state", word in states, node=name, state=short)
         for key, metric in (("CPUTot", "slurm_node_cpus"), ("CPUAlloc", "slurm_node_cpus_alloc")):
@@ -175,7 +196,7 @@ def add_jobs(configuration: Mapping[str, Any], rows: list[tuple[str, tuple[str, 
 
 def add_partitions(configuration: Mapping[str, Any], live: Mapping[str, Mapping[str, str]], samples: Samples) -> None:
     """Count the idle nodes of each partition that accept jobs."""
-    idle = [fields.get("Partitions", "").split(",") for fields in live.values() if states_of(fields["State"]) - ORIGINS == {"IDLE"}]
+    idle = [fields.get("Partitions", "").split(",") for fields in live.values() if states_of(fields.get("State", "")) - ORIGINS == {"IDLE"}]
     for partition in sorted({*configuration["partitions"], *(name for names in idle for name in names if name)}):
         samples.set("slurm_partition_nodes_idle", sum(partition in names for names in idle), partition=partition)
 
@@ -191,8 +212,11 @@ def add_diagnostics(text: str, samples: Samples) -> None:
 
 def collect(configuration: Mapping[str, Any], samples: Samples) -> None:
     """The first command that fails ends the collection: each of them waits for the same daemon."""
-    live = nodes(output_of(["scontrol", "--oneliner", "show", "nodes"]))
-    rows = list(jobs(output_of(["squeue", "--noheader", "--states=all", "--format=%T|%P|%a|%r"])))
+    live, nameless = nodes(output_of(["scontrol", "--oneliner", "show", "nodes"]))
+    rows, damaged = jobs(output_of(["squeue", "--noheader", "--states=all", "--format=%T|%P|%a|%r"]))
+    samples.describe("rackwright_slurm_rows_unread", "Number of rows that could not be read: nodes without a name, jobs")
+    samples.set("rackwright_slurm_rows_unread", nameless, command="scontrol")
+    samples.set("rackwright_slurm_rows_unread", damaged, command="squeue")
     add_nodes(live, samples)
     add_jobs(configuration["slurm"], rows, samples)
     add_partitions(configuration["slurm"], live, samples)

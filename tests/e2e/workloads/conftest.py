@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from support.project import Project, clone
 STEPS = "2000"
 MOST = 900.0
 """Seconds after which a state counts as absent."""
+RUNS = "/mnt/sharedfs/validation/results"
+"""Folder with a folder for each run."""
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +34,10 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 @pytest.fixture
 def training(lab: Project) -> Iterator[subprocess.Popen[str]]:
     """Yield a training run in progress."""
+    earlier = runs(lab)
     child = lab.start([sys.executable, "-m", "rackwright.cli.main", "demo", lab.stack, "train", "--steps", STEPS])
     try:
-        wait_for_step(lab)
+        wait_for_step(lab, earlier)
         yield child
     finally:
         if child.poll() is None:
@@ -41,9 +45,15 @@ def training(lab: Project) -> Iterator[subprocess.Popen[str]]:
         child.communicate(timeout=MOST)
 
 
-def wait_for_step(lab: Project) -> None:
-    """Wait until the newest run has trained a step."""
+def runs(lab: Project, trained: str = "") -> set[str]:
+    """Return the names of training runs; `trained`: of those whose first rank has written this event."""
+    files = f'grep -ls \'"event": "{trained}"\' {RUNS}/train-*/events-0.jsonl' if trained else f"ls -d {RUNS}/train-*/"
+    return set(re.findall(rf"^{RUNS}/(train-[^/]+)/", lab.ssh("login0", files).output, re.MULTILINE))
+
+
+def wait_for_step(lab: Project, earlier: set[str]) -> None:
+    """Wait until a run that is not among earlier ones has trained a step."""
     until = time.monotonic() + MOST
-    while "step" not in lab.ssh("login0", "cat $(ls -td /mnt/sharedfs/validation/results/train-*/ | head -n 1)events-0.jsonl").output:
+    while not runs(lab, "step") - earlier:
         assert time.monotonic() < until, "no step was trained"
         time.sleep(2)

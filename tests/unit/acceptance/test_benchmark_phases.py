@@ -81,6 +81,14 @@ def test_fio_without_result_is_refused(said: str, reason: str) -> None:
         fio.parse(said)
 
 
+@pytest.mark.parametrize("cell", ["null", '"84"', "true", "84.0", "-nan"])
+def test_unread_error_of_fio_is_not_none(cell: str) -> None:
+    damaged = fio_json(error=84).replace('"error": 84', f'"error": {cell}')
+    assert damaged != fio_json(error=84)
+    with pytest.raises(UndeterminedError, match="ended with an error cannot be read"):
+        fio.parse(damaged)
+
+
 def test_unread_rate_of_fio_is_unknown() -> None:
     found = fio.parse(fio_json().replace("5000.0", "-nan"))
     assert found.operations_s("read") == 9000.0

@@ -103,5 +103,30 @@ def test_rping_without_a_whole_list_is_refused(name: str) -> None:
         parse_rping(text("rping", name))
 
 
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        "rdma_accept: Invalid argument",
+        "ibv_create_qp: Cannot allocate memory",
+        "recv_buf reg_mr failed",
+        "ibv_alloc_pd failed",
+        "poll failed: Bad file descriptor",
+        "Failed to get cq event!",
+        "setup_qp failed: -12",
+        "recv wc error: -1",
+        "post recv error: 22",
+        "cq completion failed status 12",
+        "cma detected device removal!!!!",
+        "Received bogus data, size 8",
+        "getaddrinfo failed (Name or service not known) - invalid hostname or IP address",
+    ],
+)
+def test_rping_names_its_trouble(trouble: str) -> None:
+    """Messages of rdma-core 65, librdmacm/examples/rping.c."""
+    with pytest.raises(UndeterminedError, match="rping did not connect") as refused:
+        parse_rping(f"verbose\n{trouble}\nclient DISCONNECT EVENT...\n")
+    assert trouble in str(refused.value)
+
+
 def test_rping_reports_round_trips() -> None:
     assert parse_rping(text("rping", "good")) == 5

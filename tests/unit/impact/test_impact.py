@@ -2,56 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from rackwright.impact import Action, ClusterPlan, impact
 from rackwright.impact.planned_change import Transition, named
-from rackwright.inventory import paths
 from rackwright.model.update_policy import UpdatePolicy
-from rackwright.plan import expand
-from rackwright.stackfile import yaml_reader
-from rackwright.stackfile.diff import Edit, Kind, edits
-from rackwright.stackfile.load import load_cluster
+from rackwright.stackfile.diff import Edit, Kind
 
-calm = settings(derandomize=True)
-
-
-def written(stack: str) -> dict[str, Any]:
-    """What a committed stack file says."""
-    data, _ = yaml_reader.read(paths.stack_file(stack))
-    found: dict[str, Any] = data["config"]["rackwright:cluster"]
-    return found
-
-
-LAB, HOSTS, KUBERNETES = written("lab"), written("budget-vms"), written("lab-k8s")
-
-
-def described(said: dict[str, Any]) -> ClusterPlan:
-    """A cluster with its plan."""
-    loaded = load_cluster(said)
-    assert loaded.cluster is not None, loaded.findings
-    return ClusterPlan(loaded.cluster, expand(loaded.cluster, "lab"))
-
-
-def edited(said: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    """The same with other values at dotted paths (written with `__`); None takes the key away."""
-    new = copy.deepcopy(said)
-    for path, value in fields.items():
-        *above, last = path.split("__")
-        place = new
-        for key in above:
-            place = place.setdefault(key, {})
-        if value is None:
-            del place[last]
-        else:
-            place[last] = value
-    return new
-
+from .conftest import HOSTS, KUBERNETES, LAB, described, edited, told, written
 
 RACK = written("rack-h100")
 
@@ -105,11 +65,6 @@ def test_a_worker_joins_the_scheduler_that_there_is() -> None:
 def test_a_simulated_fabric_needs_no_people() -> None:
     found = impact(described(LAB), described(edited(LAB, fabric__max_nodes=16)))
     assert {consequence.action for consequence in found} == {Action.RESTART}
-
-
-def told(said: dict[str, Any], **fields: Any) -> list[str]:
-    """What the edit does, in words."""
-    return [str(consequence).splitlines()[0] for consequence in impact(described(said), described(edited(said, **fields)))]
 
 
 RELOAD = "reloads slurmctld on login0"
@@ -351,52 +306,6 @@ def test_a_field_concerns_the_nodes_its_path_names(path: str, concerned: list[st
     lab = described(LAB)
     edit = Edit(tuple(path.split(".")), Kind.CHANGED, UpdatePolicy.REPLACE, 1, 2)
     assert [node.name for node in lab.plan.nodes if Transition(lab, lab).concerns(edit, node)] == concerned
-
-
-@st.composite
-def clusters(draw: st.DrawFn) -> dict[str, Any]:
-    """The lab with other counts, nodes that are out, and more or fewer of everything."""
-    said = edited(LAB, groups__worker__count=draw(st.integers(1, 6)), groups__storage__count=draw(st.integers(1, 3)))
-    out = draw(st.sets(st.sampled_from([f"worker{index}" for index in range(1, 6)])))
-    return {
-        **said,
-        "users": draw(st.sampled_from([{}, {"alice": {"uid": 2001}}, {"alice": {"uid": 2001}, "bob": {"uid": 2002, "admin": True}}])),
-        "nodes": {name: {"state": "out", "reason": "bad DIMM"} for name in sorted(out)},
-        "verify_level": draw(st.sampled_from(["checks", "smoke"])),
-        "time_zone": draw(st.sampled_from(["Etc/UTC", "Europe/Berlin"])),
-    }
-
-
-@calm
-@given(clusters())
-def test_what_is_described_as_it_was_applied_changes_nothing(said: dict[str, Any]) -> None:
-    assert impact(described(said), described(copy.deepcopy(said))) == ()
-
-
-@calm
-@given(clusters(), clusters())
-def test_every_node_that_comes_or_goes_is_named_once_and_workers_are_drained(old: dict[str, Any], new: dict[str, Any]) -> None:
-    before, after = described(old), described(new)
-    found = impact(before, after)
-    names = {node.name: node for node in before.plan.nodes}
-    now = {node.name: node for node in after.plan.nodes}
-
-    def subjects(*actions: Action) -> list[str]:
-        return sorted(name for consequence in found if consequence.action in actions for name in consequence.affected)
-
-    assert subjects(Action.DRAIN) == sorted(n for n in names if n not in now and n.startswith("worker") and names[n].is_in)
-    assert subjects(Action.REMOVE) == sorted(n for n in names if n not in now and not (n.startswith("worker") and names[n].is_in))
-    assert subjects(Action.EXCLUDE) == sorted(n for n in names if n in now and names[n].is_in and not now[n].is_in)
-    assert subjects(Action.ADD) == sorted(n for n in now if now[n].is_in and not (n in names and names[n].is_in))
-
-
-@calm
-@given(clusters(), clusters())
-def test_every_edited_field_is_the_reason_of_something(old: dict[str, Any], new: dict[str, Any]) -> None:
-    before, after = described(old), described(new)
-    reasons = {path for consequence in impact(before, after) for path in consequence.caused_by}
-    untold = [str(edit) for edit in edits(before.cluster, after.cluster) if not any(f"{edit}.".startswith(f"{path}.") for path in reasons)]
-    assert untold == []
 
 
 def test_a_playbook_that_is_taken_out_undoes_nothing() -> None:

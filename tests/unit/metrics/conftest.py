@@ -42,6 +42,11 @@ def module(subject: str) -> ModuleType:
     return importlib.import_module(f"metrics_{subject}")
 
 
+def success(subject: str) -> str:
+    """Name the series that says whether a collector could read its subject."""
+    return f'rackwright_collector_success{{collector="{subject}"}}'
+
+
 def series(text: str) -> Series:
     """Every sample as `name{label="value",…}`, parsed as Prometheus does."""
     found: Series = {}

@@ -9,7 +9,10 @@ import pytest
 from support.damage import damages
 
 from .conftest import NODE, module
-from .test_collectors import CABLES, CAPTURED, FABRIC, GPU, SLURM, UNIT
+from .test_collectors import CABLES, CAPTURED, FABRIC, UNIT
+from .test_gpu import GPU
+from .test_slurm import NODE as NODE_ROW
+from .test_slurm import SLURM
 
 UNITS = UNIT.format("munge.service", "active", 0) + UNIT.format("slurmd.service", "failed", 5)
 GPUS = GPU.format(0, "10", 30, 3, 8) + GPU.format(1, "20", 31, 0, 0)
@@ -60,3 +63,12 @@ def test_damaged_output_raises_only_collect_error(subject: str, tool: str, monke
 def test_damage_makes_no_fault_healthy(subject: str, tool: str, healthy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for damaged in damages(ANSWERS[subject][tool], most=40):
         assert healthy not in (collected(subject, {**ANSWERS[subject], tool: damaged.text}, monkeypatch) or ""), damaged.what
+
+
+def test_damage_makes_no_drained_node_healthy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node whose state is not read completely is reported as such."""
+    rows = NODE_ROW.format("IDLE+DRAIN", "", "") + NODE_ROW.format("IDLE", "", "").replace("w0", "w1")
+    healthy, read = ('rackwright_slurm_node_state{node="w0",state="drain"} 0\n', 'rackwright_slurm_node_unread{node="w0"} 0\n')
+    for damaged in damages(rows, most=200):
+        text = collected("slurm", {**SLURM, "scontrol": damaged.text}, monkeypatch) or ""
+        assert not (healthy in text and read in text), damaged.what

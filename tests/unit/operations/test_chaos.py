@@ -157,7 +157,7 @@ def test_killed_rank_is_detected_by_job_and_loses_steps(cluster: Cluster) -> Non
 def test_failures_are_published_while_they_last_and_afterwards(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     texts: list[str] = []
 
-    async def publish(_declared: Any, files: dict[str, str]) -> list[str]:
+    async def publish(_declared: Any, files: dict[str, str], **_options: Any) -> list[str]:
         texts.append(files["chaos"])
         return ["login0: cannot write the metrics of this run"]
 
@@ -169,6 +169,19 @@ def test_failures_are_published_while_they_last_and_afterwards(cluster: Cluster,
     texts.clear()
     undo_all(STACK, said.append)
     assert len(texts) == 1 and "rackwright_chaos_failure{" not in texts[0], "a killed command leaves its failures published"
+
+
+def test_failures_are_published_at_each_change_and_silences_renewed_once(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    published: list[tuple[str, bool]] = []
+
+    async def publish(_declared: Any, files: dict[str, str], *, renew_silences: bool = True) -> list[str]:
+        published.append((files["chaos"], renew_silences))
+        return []
+
+    monkeypatch.setattr(session, "publish", publish)
+    run("node_kill", node="worker1")
+    assert ["rackwright_chaos_failure{" in text for text, _ in published] == [True, False]
+    assert [renews for _, renews in published] == [True, False]
 
 
 def test_killed_node_is_started_and_run_recovers(cluster: Cluster) -> None:

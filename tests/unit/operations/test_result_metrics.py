@@ -77,6 +77,19 @@ def test_results_are_written_to_node(node: Node) -> None:
     assert node.sent == {"login0": {"verify": "up 1"}}
 
 
+@pytest.mark.parametrize("renews", [True, False])
+def test_silences_are_renewed_on_request(node: Node, monkeypatch: pytest.MonkeyPatch, renews: bool) -> None:
+    asked: list[str] = []
+
+    async def silence(declared: Inventory) -> list[str]:
+        asked.append(declared.stack)
+        return []
+
+    monkeypatch.setattr(publication.silences, "silence_out_nodes", silence)
+    assert asyncio.run(publish(declared(), {"chaos": "up 1"}, renew_silences=renews)) == []
+    assert (len(asked), node.sent) == (int(renews), {"login0": {"chaos": "up 1"}})
+
+
 def test_stack_without_monitoring_publishes_nothing(node: Node) -> None:
     assert asyncio.run(publish(declared(None), {"verify": "up 1"})) == []
     assert node.sent == {}

@@ -12,7 +12,7 @@ from rackwright.checks.hardware.commands import HARDWARE_PROBES
 from rackwright.inventory import Host, inventory, schema_errors
 from rackwright.inventory.reader import Inventory, from_inventory
 from rackwright.plan import Plan, expand
-from rackwright.plan.schema import Slurm
+from rackwright.plan.slurm.schema import Slurm
 from rackwright.report.check_plan import plan_checks
 from rackwright.report.hardware.compare import planned as planned_parts
 from rackwright.report.hardware.facts import Part

@@ -15,7 +15,7 @@ from rackwright.model import Cluster, Role
 from rackwright.model.groups import MigDevices, roles_of
 from rackwright.plan import Plan, expand
 from rackwright.plan.node_features import PARTS
-from rackwright.plan.schema import Slurm
+from rackwright.plan.slurm.schema import Slurm
 from rackwright.rules.common.names import _OWN_GROUPS
 from rackwright.stackfile.load import load_cluster, load_stack
 

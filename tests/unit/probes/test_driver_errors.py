@@ -84,7 +84,31 @@ def test_last_recovery_action_counts():
         ("149, NETIR_MFDE_EVENT Nonfatal" + LINK.format("0x00000014", 4), FAULT),
         ("144, SAW_MVB Nonfatal" + LINK.format("0x00000021", 2), FAULT),
         ("144, SAW_MVB Nonfatal" + LINK.format("0x00000021", 1), WARNING),
-        ("145, RLW_REMAP Nonfatal" + LINK.format("0x00000082", 4), PROGRAM),
+        ("145, RLW_REMAP Nonfatal" + LINK.format("0x00000082", 2), PROGRAM),
+        ("145, RLW_REMAP Nonfatal" + LINK.format("0x00000082", 3), PROGRAM),
+        ("145, RLW_REMAP Nonfatal" + LINK.format("0x00000004", 4), WARNING),
+        ("145, RLW_REMAP Nonfatal" + LINK.format("0x00000004", 6), WARNING),
+        ("145, RLW_REMAP Nonfatal" + LINK.format("0x00000004", 0x42), FAULT),
+        ("145, RLW_REMAP Nonfatal XC0 i0 Link 02", WARNING),
+        ("145, RLW_SRC_TRACK Nonfatal" + LINK.format("0x00000007", 0x18), FAULT),
+        ("145, RLW_SRC_TRACK Fatal" + LINK.format("0x00000007", 8), FAULT),
+        ("145, RLW_TAGSTATE Nonfatal" + LINK.format("0x00000008", 0x10000), WARNING),
+        ("145, RLW_RXPIPE Nonfatal" + LINK.format("0x000000c2", 1), WARNING),
+        ("145, RLW_RXPIPE Nonfatal" + LINK.format("0x000004c2", 1), FAULT),
+        ("145, RLW_RXPIPE Nonfatal" + LINK.format("0x00000006", 1), WARNING),
+        ("145, RLW_RXPIPE Nonfatal" + LINK.format("0x00000086", 1), FAULT),
+        ("146, TLW_RX/TLW_RX_PIPE1 Nonfatal" + LINK.format("0x0000000b", 6), FAULT),
+        ("148, NVLPW_CTRL/NVLPW Nonfatal" + LINK.format("0x0000000f", 0x80000000), WARNING),
+        ("149, NETIR_LINK_EVT/NETIR_LINK_DOWN Link Fatal" + LINK.format("0x02600011", 0), WARNING),
+        ("149, NETIR_LINK_EVT Fatal" + LINK.format("0x028001c6", 0), WARNING),
+        ("149, NETIR_LINK_EVT Fatal" + LINK.format("0x025001c6", 0), FAULT),
+        ("149, NETIR_LINK_EVT Nonfatal" + LINK.format("0x025001c6", 0), FAULT),
+        ("149, NETIR Fatal XC0 i0 Link -1 (0x000f2406 0x00000000)", FAULT),
+        ("149, NETIR_INT Fatal" + LINK.format("0x02600018", 0), FAULT),
+        ("149, NETIR_MFDE_EVENT Nonfatal" + LINK.format("0x00000014", 3), WARNING),
+        ("150, MSE_WATCHDOG Nonfatal", FAULT),
+        ("145, pid=811, name=nonfatal, RLW_REMAP Fatal" + LINK.format("0x00000082", 1), FAULT),
+        ("145, pid=811, name=a, RLW Nonfatal, RLW_REMAP Fatal" + LINK.format("0x00000082", 1), FAULT),
         ("145, RLW_REMAP Non-fatal" + LINK.format("0x00000082", 0x40), FAULT),
         ("145, RLW_SRC_TRACK Nonfatal XC1 i0 Link -1 (0x00000007 0x00000008)", PROGRAM),
         ("146, TLW_RX_PIPE0 Nonfatal" + LINK.format("0x0000000a", 4), FAULT),
@@ -99,7 +123,7 @@ def test_last_recovery_action_counts():
     ],
 )
 def test_nvlink_xid_is_judged_by_severity_and_status(words, severity):
-    """Lines with a process: leptonai/gpud pull requests 1160 and 1174, GB200."""
+    """Forms of lines: Xid Catalog, WORKFLOW_NVLINK5_ERR; with a process: leptonai/gpud pull requests 1160 and 1174, GB200."""
     (error,) = parse_xids(GPU + words)
     assert error.severity is severity
 
@@ -121,13 +145,36 @@ def test_sxid_is_judged_by_number_and_word(words, found):
     assert verdicts(SWITCH + words) == found
 
 
-def test_details_of_an_sxid_are_no_fatal_errors():
+HEAD, FATAL = f"{SWITCH}20009, Non-fatal, Link 28 RX Short Error Rate", f"{SWITCH}20009, Fatal, Link 28 text"
+MILD, GRAVE = (f"{SWITCH}20009, Severity {number} Engine instance 28 Sub-engine instance 00" for number in (0, 1))
+DATA = f"{SWITCH}20009, Data {{0x50610002, 0x00000000}}"
+IS_FAULT, IS_WARNING = {"no_nvswitch_errors": FAILED, "no_xid_errors": FAILED}, {"no_nvswitch_errors": FAILED}
+IS_UNKNOWN = {"no_nvswitch_errors": UNKNOWN, "no_xid_errors": UNKNOWN}
+
+
+@pytest.mark.parametrize(
+    ("lines", "found", "count"),
+    [
+        ([HEAD, MILD, DATA], IS_WARNING, 1),
+        ([FATAL, GRAVE, DATA], IS_FAULT, 1),
+        ([DATA, MILD, HEAD], IS_WARNING, 1),
+        ([FATAL, MILD, DATA], IS_FAULT, 1),
+        ([MILD], IS_WARNING, 1),
+        ([GRAVE], IS_FAULT, 1),
+        ([MILD, DATA], IS_WARNING, 1),
+        ([GRAVE, DATA], IS_FAULT, 1),
+        ([DATA], IS_UNKNOWN, 1),
+        ([DATA, HEAD.replace("07", "08")], {**IS_UNKNOWN, **IS_WARNING}, 2),
+        ([DATA, HEAD.replace("20009", "20001")], {**IS_UNKNOWN, **IS_WARNING}, 2),
+        ([DATA.replace("20009", "12028")], IS_FAULT, 1),
+        ([DATA.partition(" {")[0]], IS_UNKNOWN, 1),
+        ([HEAD, MILD, DATA, GRAVE, DATA], IS_FAULT, 2),
+        ([HEAD, f"{SWITCH}20009, Sever"], IS_FAULT, 2),
+    ],
+)
+def test_details_of_an_sxid_count_where_its_first_line_is_lost(lines, found, count):
     """The driver prints three lines for each error: with the word, with the severity as a number, and with registers."""
-    details = [f"{SWITCH}20009, Severity 0 Engine instance 28 Sub-engine instance 00", f"{SWITCH}20009, Data {{0x50610002, 0x00000000}}"]
-    assert verdicts(f"{SWITCH}20009, Non-fatal, Link 28 RX Short Error Rate", *details) == {"no_nvswitch_errors": FAILED}
-    assert len(parse_xids("\n".join([f"{SWITCH}20009, Non-fatal, Link 28 RX Short Error Rate", *details]))) == 1
-    assert verdicts(details[0]) == {"no_nvswitch_errors": FAILED}
-    assert verdicts(details[0].replace("Severity 0", "Severity 1")) == {"no_nvswitch_errors": FAILED, "no_xid_errors": FAILED}
+    assert (verdicts(*lines), len(parse_xids("\n".join(lines)))) == (found, count)
 
 
 @pytest.mark.parametrize(

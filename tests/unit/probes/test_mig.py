@@ -92,6 +92,12 @@ LOST = "Unable to determine the device handle for GPU1: 0000:2B:00.0: Unknown Er
         (LOST + "".join(line for line in LISTED.splitlines(keepends=True)[:1] + LISTED.splitlines(keepends=True)[2:5]), MIXED, UNKNOWN),
         ("0, [N/A], [N/A]\nGPU 0: NVIDIA L4 (UUID: GPU-1)\n", ([],), PASSED),
         ("0, [Not Supported], [Not Supported]\nGPU 0: Tesla T4 (UUID: GPU-1)\n", ([],), PASSED),
+        ("0, N/A, N/A\nGPU 0: NVIDIA A10-24Q (UUID: GPU-1)\n", ([],), PASSED),
+        ("0, [N/A], [N/A]\nGPU 0: NVIDIA L4 (UUID: GPU-1)\n", (["7g.80gb"],), FAILED),
+        ("0, [N/A], Enabled\nGPU 0: NVIDIA H100 (UUID: GPU-1)\n", ([],), UNKNOWN),
+        ("0, [Unknown Error], [N/A]\nGPU 0: NVIDIA H100 (UUID: GPU-1)\n", ([],), UNKNOWN),
+        (LISTED.replace("1, Enabled, Enabled", "1, Enabled, [N/A]"), MIXED, PASSED),
+        (LISTED.replace("1, Enabled, Enabled", "1, [N/A], [N/A]"), MIXED, FAILED),
         ("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n", ([],), UNKNOWN),
     ],
 )

@@ -6,8 +6,7 @@ import pytest
 from support.rows import each_row
 
 from rackwright.checks.cluster.probes.slurm import expand, parse_gres, parse_version
-from rackwright.checks.cluster.probes.slurm_states import is_working, states_of
-from rackwright.checks.cluster.probes.smoke import at_work, is_idle
+from rackwright.checks.cluster.probes.slurm_states import at_work, is_idle, is_working, states_of
 from rackwright.remote.programs import smoke_jobs
 
 
@@ -15,6 +14,7 @@ from rackwright.remote.programs import smoke_jobs
     ("state", "expected"),
     [
         ("IDLE+CLOUD+NOT_RESPONDING+POWERING_UP", True),
+        ("CANCEL_REBOOT", True),
         ("MIXED+CLOUD+NOT_RESPONDING+POWERING_UP", True),
         ("IDLE*+CLOUD+POWERED_DOWN", True),
         ("IDLE*+CLOUD+POWERING_DOWN", True),

@@ -48,3 +48,12 @@ def test_silent_slurm_ends_the_program(slurm: dict[str, subprocess.CompletedProc
     with pytest.raises(SystemExit) as ended:
         slurm_occupancy.main({"nodes": ["worker0"]})
     assert "Unable to contact slurm controller" in str(ended.value.code)
+
+
+@pytest.mark.parametrize("text", ["7|ali", "7|alice|a\n8|bo", "7|alice|a\n8|bob|b", "7 alice a\n", "7|alice\n"])
+def test_damaged_list_of_jobs_ends_the_program(slurm: dict[str, subprocess.CompletedProcess[str]], text: str) -> None:
+    """A node whose jobs are not read is not free."""
+    slurm["squeue"] = subprocess.CompletedProcess(["squeue"], 0, text, "")
+    with pytest.raises(SystemExit) as ended:
+        slurm_occupancy.main({"nodes": ["worker0"]})
+    assert str(ended.value.code).startswith("squeue: ")

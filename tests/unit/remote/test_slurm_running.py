@@ -63,6 +63,15 @@ def test_one_job_is_asked_for(slurm: dict[str, tuple[str, str]]) -> None:
     assert "--jobs=8_1" in slurm["asked"][0] and answer["unknown"] and answer["jobs"] == []
 
 
+@pytest.mark.parametrize("text", ["7|7|ali", "x|7|alice|2001|RUNNING|1|N/A|gpu|worker0|a\n", "7|7|alice\n", "{whole}8|8|bob"])
+def test_damaged_list_is_not_a_shorter_one(slurm: dict[str, tuple[str, str]], text: str) -> None:
+    """A job that is not read is not idle: nothing is known of it."""
+    whole = "7|7|alice|2001|RUNNING|1795000000|N/A|gpu|worker0|a\n"
+    slurm["squeue"] = (text.format(whole=whole), "")
+    answer = slurm_running.main({"job": "", "seconds": 15})
+    assert "squeue: " in answer["error"] and answer["jobs"] == []
+
+
 def test_silent_slurm_is_no_empty_list(slurm: dict[str, tuple[str, str]]) -> None:
     slurm["squeue"] = ("", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)")
     answer = slurm_running.main({"job": "", "seconds": 15})

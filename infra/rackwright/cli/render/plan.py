@@ -9,7 +9,7 @@ from rackwright.model.units import format_seconds
 from rackwright.plan import Plan, PlanNode
 from rackwright.plan.fabric import FabricPlan, wiring
 from rackwright.plan.kubernetes.schema import Kubernetes
-from rackwright.plan.schema import Slurm
+from rackwright.plan.slurm.schema import Slurm
 
 
 def text(plan: Plan) -> str:

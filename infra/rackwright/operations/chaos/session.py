@@ -68,6 +68,8 @@ class _Session:
     problems: list[str] = field(default_factory=list)
     unpublished: list[str] = field(default_factory=list)
     """Reasons for which metrics were not written."""
+    published: str = ""
+    """Metrics that were written last."""
 
     def document(self) -> dict[str, Any]:
         """Return the document rackwright.chaos/1."""
@@ -98,9 +100,13 @@ class _Session:
         records.save(self.running.name, self.document())
 
     async def publish(self) -> None:
-        """Publish the run's failures as metrics; say why that failed, once for each reason."""
+        """Publish the run's failures as metrics, unless they are published; say why that failed, once for each reason."""
         text = chaos_metrics(self.running.name, [one.record for one in self.events])
-        for failure in await publish(self.running.inventory, {"chaos": text}):
+        if text == self.published:
+            return
+        failures = await publish(self.running.inventory, {"chaos": text}, renew_silences=not self.published)
+        self.published = self.published if failures else text
+        for failure in failures:
             if failure not in self.unpublished:
                 self.unpublished.append(failure)
                 self.say(failure)

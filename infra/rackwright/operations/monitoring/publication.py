@@ -43,11 +43,12 @@ async def publish_drift(declared: Inventory, report: DriftReport) -> list[str]:
     return await publish(declared, {"drift": drift_metrics.as_text(report)})
 
 
-async def publish(declared: Inventory, files: Mapping[str, str]) -> list[str]:
+async def publish(declared: Inventory, files: Mapping[str, str], *, renew_silences: bool = True) -> list[str]:
     """Write files of metrics, by the name of their subject, to the node that serves results; return why that failed.
 
     Then silence the alerts about nodes that are out, whose silences end sooner than the nodes are back where no date is declared.
     Nothing is written where the stack declares no monitoring. The results themselves are on this machine in any case.
+    `renew_silences`: a run that publishes several times renews them once.
     """
     node = results_node(declared)
     if node is None or not files:
@@ -60,7 +61,7 @@ async def publish(declared: Inventory, files: Mapping[str, str]) -> list[str]:
     except (RackwrightError, OSError) as error:
         lost = {node: str(error)}
     failures = [f"{name}: cannot write the metrics of this run ({', '.join(files)}): {why}" for name, why in lost.items()]
-    return failures or await silences.silence_out_nodes(declared)
+    return failures or (await silences.silence_out_nodes(declared) if renew_silences else [])
 
 
 def results_node(declared: Inventory) -> str | None:

@@ -35,7 +35,20 @@ def jobs_on(node: str) -> list[str]:
         sys.exit("squeue: no answer in " + str(LIMIT) + " s")
     if done.returncode:
         sys.exit("squeue: " + (done.stderr or done.stdout).strip().replace("\n", "; "))
-    fields = [line.split("|", 2) for line in done.stdout.split("\n")]
+    return read_jobs(done.stdout)
+
+
+def read_jobs(text: str) -> list[str]:
+    """Return the jobs that squeue lists. Lines of another form continue the name of a job. It ends with a message where a row is damaged.
+
+    >>> read_jobs("7|alice|train | big\\nsecond line\\n8_2|bob|x\\n"), read_jobs("")
+    (['7 (train | big) of alice', '8_2 (x) of bob'], [])
+    """
+    fields = [line.split("|", 2) for line in text.split("\n")]
+    if text.strip() and len(fields[0]) != 3:
+        sys.exit("squeue: a row cannot be read: " + repr(text.split("\n")[0][:80]))
+    if fields[-1] != [""]:
+        sys.exit("squeue: the list of jobs is cut: " + repr("|".join(fields[-1])[:80]))
     return [one[0] + " (" + one[2] + ") of " + one[1] for one in fields if len(one) == 3]
 
 

@@ -31,14 +31,21 @@ NO_JOB = "Invalid job id"
 def rows_of(text: str) -> list[dict[str, Any]]:
     """Return the jobs in the output of squeue. Lines of another form continue the name of a job, and are left out.
 
+    Raise ValueError where rows are missing: the first line is no job, or the last one has no line end.
+
     >>> [job["name"] for job in rows_of("7|7|a|2001|RUNNING|1795000000|N/A|gpu|w[0-1]|x|y\\nz\\n")]
     ['x|y']
     """
     jobs: list[dict[str, Any]] = []
-    for line in text.split("\n"):
+    *lines, cut = text.split("\n")
+    if cut:
+        raise ValueError("squeue: the list of jobs is cut: " + repr(cut[:80]))
+    for line in lines:
         cells = line.split("|", len(KEYS) - 1)
         if len(cells) == len(KEYS) and cells[0].isdigit() and cells[3].isdigit():
             jobs.append(dict(zip(KEYS, cells)))
+        elif line.strip() and not jobs:
+            raise ValueError("squeue: a row cannot be read: " + repr(line[:80]))
     return jobs
 
 
@@ -59,7 +66,10 @@ def main(request: dict[str, Any]) -> dict[str, Any]:
     answer: dict[str, Any] = {"error": error, "unknown": NO_JOB in error, "now": time.time(), "jobs": []}
     if error:
         return answer
-    jobs = rows_of(text)
+    try:
+        jobs = rows_of(text)
+    except ValueError as damage:
+        return {**answer, "error": str(damage)}
     hosts = hosts_of({job["nodes"] for job in jobs}, seconds)
     gres = allocated_gres(seconds) if any(job["tres"] == NONE for job in jobs) else {}
     for job in jobs:

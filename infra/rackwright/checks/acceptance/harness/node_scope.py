@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rackwright.checks.acceptance.phase import Part, compute_nodes, runs_pods
-from rackwright.checks.cluster.probes import smoke
+from rackwright.checks.cluster.probes import slurm_states, smoke
 from rackwright.errors import InputError
 from rackwright.inventory.reader import Inventory
 from rackwright.report.verdict import SkipReason, Verdict
@@ -110,6 +110,6 @@ def absent(states: Mapping[str, str], node: str, busy: Collection[str]) -> tuple
     A node that was idle then and does not end its last job most likely runs a job of this run: it is not excused.
     """
     state = states.get(node, "unknown to the scheduler")
-    if smoke.at_work(state) and (node in busy or not state.startswith("completing")):
+    if slurm_states.at_work(state) and (node in busy or not state.startswith("completing")):
         return Verdict.SKIPPED, SkipReason.NODE_BUSY.value
     return Verdict.UNKNOWN, f"node not usable: {state.removesuffix(' none')}"

@@ -59,7 +59,7 @@ def parse(text: str) -> IoResult:
     streams = tuple(
         _stream(job, direction, kilobytes) for job in jobs for direction in ("read", "write") if (job.get(direction) or {}).get("io_bytes")
     )
-    return IoResult(streams, {str(job["jobname"]): int(job["error"]) for job in jobs if job.get("error")}, notes)
+    return IoResult(streams, {str(job["jobname"]): error for job in jobs if (error := _error(job))}, notes)
 
 
 def _document(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -75,6 +75,14 @@ def _document(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
         notes = lines_of(text[: begin.start()])
         raise UndeterminedError(f"the JSON of fio is cut short: {error}{'; ' + quoted(notes[0]) if notes else ''}") from None
     return document, tuple(quoted(line) for line in (*lines_of(text[: begin.start()]), *lines_of(plain[end:])))
+
+
+def _error(job: Mapping[str, Any]) -> int:
+    """Return the errno of a job, 0 for none. Every release prints one: a job without it is damaged (stat.c, show_thread_status_json)."""
+    error = job.get("error")
+    if not isinstance(error, int) or isinstance(error, bool):
+        raise UndeterminedError(f"fio: whether the job {job['jobname']} ended with an error cannot be read: {error!r}")
+    return error
 
 
 def _stream(job: Mapping[str, Any], direction: str, kilobytes: bool) -> Stream:

@@ -13,8 +13,9 @@ _PING: Final = re.compile(r"ping data: rdma-ping-(\d+): [!-~]+")
 _END: Final = re.compile(r"^client DISCONNECT EVENT\.\.\.\s*$", re.MULTILINE)
 """What the client prints when its connection has ended (the same file, rping_cma_event_handler)."""
 _TROUBLE: Final = re.compile(
-    r"(?:rdma_\w+|pthread_create): .+|cma event \S+, error -?\d+|.* failed: ?-?\d+|connect error .*|wait(?:ing)? for .* state \d+"
-    r"|data mismatch!|post send error .*|cq completion failed status .*|getaddrinfo failed .*|.*not installed|.* did not end within .*"
+    r"(?:rdma_\w+|ibv_\w+|pthread_\w+): .+|cma event \S+, error -?\d+|cma detected device removal!+|connect error .*"
+    r"|wait(?:ing)? for .* state \d+|data mismatch!|(?:post (?:send|recv)|poll|recv wc) error.*|.*\b[Ff]ailed\b.*"
+    r"|Received bogus data.*|.*not installed|.* did not end within .*"
 )
 """Messages of rping (the same file), and of the program that runs it."""
 

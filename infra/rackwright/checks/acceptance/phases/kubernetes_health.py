@@ -20,7 +20,7 @@ from rackwright.checks.acceptance.phase import (
     job_runs,
 )
 from rackwright.checks.acceptance.smoke import TASK, arguments, record_on
-from rackwright.checks.cluster.probes.smoke import at_work
+from rackwright.checks.cluster.probes.slurm_states import at_work
 from rackwright.remote.programs.quantities import quantity
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
 from rackwright.checks.cluster.harness.tool_output import UnreadableValue
@@ -60,23 +60,30 @@ _RECOVERY: Final = 154
 """XID whose line has the new recovery action of a GPU (drivers from 565 on)."""
 _NVLINK: Final = range(144, 151)
 """XIDs of NVLink 5: the line has the unit and its severity, `149, NETIR_LINK_EVT Fatal XC0 i0 Link 01 (0x021425c6 0x00000000 …)`."""
-_NVLINK_FAULTS: Final[Mapping[str, frozenset[int]]] = {
-    "SAW_MVB": frozenset({0x2, 0x10}),
-    "RLW_REMAP": frozenset({0x40, 0x80}),
-    "RLW_RSPCOL": frozenset({0x2}),
-    "RLW_SRC_TRACK": frozenset({0x1, 0x10, 0x20}),
-    "RLW_TAGSTATE": frozenset({0x2, 0x20000, 0x100000}),
-    "TLW_CTRL": frozenset({0x4}),
-    "TLW_RX": frozenset({0x4}),
-    "TLW_TX": frozenset({0x4}),
-    "NETIR_MFDE_EVENT": frozenset({0x1, 0x4, 0x5, 0x7}),
+_NVLINK_RESETS: Final[Mapping[str, int]] = {
+    "SAW_MVB": 0x12,
+    "RLW_REMAP": 0xC0,
+    "RLW_RSPCOL": 0x2,
+    "RLW_SRC_TRACK": 0x31,
+    "RLW_TAGSTATE": 0x12_0002,
+    "TLW_CTRL": 0x4,
+    "TLW_RX": 0x4,
+    "TLW_TX": 0x4,
 }
-"""Error status, by the beginning of the unit's name, for which the catalogue asks for a reset, whatever the severity of the line."""
-_NVLINK_PROGRAMS: Final[Mapping[str, frozenset[int]]] = {
-    "RLW_REMAP": frozenset({0x1, 0x2, 0x4, 0x8, 0x10, 0x20}),
-    "RLW_SRC_TRACK": frozenset({0x4, 0x8}),
-}
-"""Error status with the action XID_154_EVAL: without an XID 154, restart the program."""
+"""Bits of the error status, by the beginning of the unit's name, with the action RESET_GPU, whatever the severity of the line."""
+_EVENT_RESETS: Final = frozenset({0x1, 0x4, 0x5, 0x7})
+"""Error status of NETIR_MFDE_EVENT, which is a number, with the action RESET_GPU."""
+_NVLINK_RESTARTS: Final[Mapping[str, int]] = {"RLW_REMAP": 0x3, "RLW_SRC_TRACK": 0xC}
+"""Bits of the error status with the action XID_154_EVAL: without an XID 154, restart the program. For the bits 0x3c of RLW_REMAP the
+catalogue also asks for an investigation of the links (CHECK_NVLINK_FAILURE_FLOW): they are warnings."""
+_LINK_DOWN: Final = re.compile(r"NETIR(_INT|_LINK_EVT|_LINK_DOWN)?$")
+"""Units whose errors stop a link, whatever the severity of the line."""
+_LINK_STOPPED_ELSEWHERE: Final = frozenset({0x26, 0x28})
+"""Sub-codes of a link that software or the host has stopped: the catalogue's action is IGNORE, then an investigation."""
+_UNIT: Final = re.compile(r".*\b(?P<unit>[A-Z][A-Z0-9_]+),?\s+(?:Link\s+)?(?P<severity>(?i:non-?fatal|fatal))\b(?P<rest>.*)")
+"""Unit and severity. The last ones count: the name of a process, which some lines have before the unit, is its user's choice."""
+_REGISTERS: Final = re.compile(r"[(\[]\s*0x([0-9a-fA-F]+)[\s,]+0x([0-9a-fA-F]+)")
+"""The first two registers: information about the interrupt (IntrInfo), and the error status."""
 _SWITCH_FAULTS: Final = frozenset({11004, 12028, 19084})
 """SXids that the line calls non-fatal, after which the traffic of a GPU stalls until a reset (Fabric Manager User Guide, D.4)."""
 _SWITCH_NOTES: Final = frozenset(
@@ -84,43 +91,64 @@ _SWITCH_NOTES: Final = frozenset(
     | {24001, 24002, 24003, 28002, 28004}
 )
 """SXids without impact: corrected single-bit errors, an interrupt that can be ignored, the end of high temperature (as above)."""
-_PROCESS: Final = re.compile(r"pid=[^,]*,\s*(?:name=[^,]*,\s*)?")
-"""The process for which the driver worked; some lines have it before the unit: `145, pid=811, name=train.py, RLW_REMAP Nonfatal …`."""
 _ERROR: Final = re.compile(r"(?:NVRM:\s*(?:GPU\s?\d+:?\s*)?(?=Xid\b)|\b(?=SXid\b))(?P<text>S?Xid\b.*)")
 _NUMBER: Final = re.compile(r"S?Xid\s*(?:\((?P<device>[^)]*)\))?\s*:\s*(?P<number>\d+)\b[,:]?\s*(?P<words>.*)")
-_DETAIL: Final = re.compile(r"Severity (\d+) Engine instance|Data \{")
+_SURVIVED: Final = re.compile(r"non-?fatal\b", re.IGNORECASE)
+_DETAIL: Final = re.compile(r"Severity (\d+)\b|Data\b")
 
 
 def parse_xids(text: str) -> tuple[DriverError, ...]:
     """Return the errors of GPUs and NVSwitches in the kernel log, in its order.
 
-    Details of an SXid are no errors of their own, and of a GPU's changes of its recovery action the last counts.
+    The driver prints three lines for an SXid: with the word, with the severity as a number, and with registers. The last two are errors of
+    their own only where the log has lost the first. Of a GPU's changes of its recovery action the last counts.
 
     >>> [error.severity.name for error in parse_xids("NVRM: Xid (PCI:0000:10:00): 79, pid=7, GPU has fallen off the bus.")]
     ['FAULT']
     """
     lines = [found["text"].strip() for line in text.splitlines() if (found := _ERROR.search(line))]
     parsed = [(line, _NUMBER.match(line)) for line in lines]
-    heads = {_key(found) for _, found in parsed if found and not _DETAIL.match(found["words"])}
+    heads = {_rank(found) for _, found in parsed if found}
     last = {found["device"]: line for line, found in parsed if found and int(found["number"]) == _RECOVERY}
     errors = []
     for line, found in parsed:
         if found is None:
             errors.append(DriverError(line, UnreadableValue("the number of an error", None, line), line.startswith("SXid")))
-        elif _DETAIL.match(found["words"]) and _key(found) in heads:
+        elif _is_said_by_another(_rank(found), heads):
             continue
         elif int(found["number"]) != _RECOVERY or line == last[found["device"]]:
             errors.append(_error(line, int(found["number"]), found["words"]))
     return tuple(errors)
 
 
-def _key(found: re.Match[str]) -> tuple[str, str]:
-    return found["device"] or "", found["number"]
+class _Rank(NamedTuple):
+    """What a line tells of an error."""
+
+    device: str
+    number: str
+    is_detail: bool
+    is_fatal: bool | None
+    """None for registers, which do not tell."""
+
+
+def _rank(found: re.Match[str]) -> _Rank:
+    words = found["words"]
+    detail = _DETAIL.match(words) if found.string.startswith("SXid") else None
+    is_fatal = None if detail and not detail[1] else detail[1] != "0" if detail else not _SURVIVED.match(words)
+    return _Rank(found["device"] or "", found["number"], bool(detail), is_fatal)
+
+
+def _is_said_by_another(line: _Rank, lines: set[_Rank]) -> bool:
+    """Return whether a detail belongs to an error that another line tells: of the same severity, or of any for registers."""
+    others = {one for one in lines - {line} if one[:2] == line[:2] and one.is_fatal is not None}
+    if line.is_fatal is not None:
+        others = {one for one in others if not one.is_detail and (one.is_fatal or not line.is_fatal)}
+    return line.is_detail and bool(others)
 
 
 def _error(line: str, number: int, words: str) -> DriverError:
     if line.startswith("SXid"):
-        return DriverError(line, _of_switch(number, words), of_nvswitch=True)
+        return DriverError(line, _of_switch(number, words, line), of_nvswitch=True)
     if number == _RECOVERY:
         return DriverError(line, _of_recovery(words, line))
     if number in _NVLINK:
@@ -150,22 +178,44 @@ def _of_recovery(words: str, line: str) -> Judgement:
 
 def _of_nvlink(number: int, words: str) -> Severity:
     """Return the severity of an error of NVLink 5. A line of another form counts as a fault."""
-    unit = _PROCESS.sub("", words, count=1).split(" ")[0].rstrip(",")
-    registers = re.search(r"[(\[]\s*0x[0-9a-fA-F]+[\s,]+0x([0-9a-fA-F]+)", words)
-    status = int(registers[1], 16) if registers else -1
-    if number == _NVLINK[-1] or not re.search(r"\bnon-?fatal\b", words, re.IGNORECASE) or _has(_NVLINK_FAULTS, unit, status):
+    found = _UNIT.match(words)
+    if number == _NVLINK[-1] or not found:
         return Severity.FAULT
-    return Severity.PROGRAM if _has(_NVLINK_PROGRAMS, unit, status) else Severity.WARNING
+    unit, registers = found["unit"], _REGISTERS.search(found["rest"])
+    information, status = (int(registers[1], 16), int(registers[2], 16)) if registers else (0, 0)
+    is_fatal = found["severity"].lower() == "fatal"
+    if _LINK_DOWN.match(unit):
+        # Bits 25 to 20 of IntrInfo are the sub-code.
+        return Severity.WARNING if "_LINK_" in unit and information >> 20 & 0x3F in _LINK_STOPPED_ELSEWHERE else Severity.FAULT
+    if is_fatal or status & _bits(_NVLINK_RESETS, unit) or _is_promoted(unit, information):
+        return Severity.FAULT
+    if unit == "NETIR_MFDE_EVENT" and status in _EVENT_RESETS:
+        return Severity.FAULT
+    restarts = _bits(_NVLINK_RESTARTS, unit)
+    return Severity.PROGRAM if status & restarts and not status & ~restarts else Severity.WARNING
 
 
-def _has(table: Mapping[str, frozenset[int]], unit: str, status: int) -> bool:
-    return any(unit.startswith(name) and status in values for name, values in table.items())
+def _bits(table: Mapping[str, int], unit: str) -> int:
+    return next((bits for name, bits in table.items() if unit.startswith(name)), 0)
 
 
-def _of_switch(number: int, words: str) -> Severity:
-    """Return the severity of an error of an NVSwitch, by its number and the word in its line: one without a word counts as a fault."""
+def _is_promoted(unit: str, information: int) -> bool:
+    """Return whether IntrInfo makes an error of RLW_RXPIPE fatal: bit 10 of drivers before 575, bit 7 of later ones (column Action 2).
+
+    The older ones have the unit in bits 9 to 5, the later ones in bits 6 to 0.
+    """
+    return unit == "RLW_RXPIPE" and (information & 0x7FF == 0x4C2 or information & 0xFF == 0x86)
+
+
+def _of_switch(number: int, words: str, line: str) -> Judgement:
+    """Return the severity of an error of an NVSwitch, by its number and the word in its line: one without a word counts as a fault.
+
+    That of registers alone is unknown, unless its number is a fault in any case.
+    """
     detail = _DETAIL.match(words)
-    survived = re.match(r"non-?fatal\b", words, re.IGNORECASE) or (detail and detail[1] == "0")
+    if detail and not detail[1] and number not in _SWITCH_FAULTS:
+        return UnreadableValue(f"the severity of SXid {number}", None, line)
+    survived = _SURVIVED.match(words) or (detail and detail[1] == "0")
     if number in _SWITCH_FAULTS or not survived:
         return Severity.FAULT
     return Severity.NOTE if number in _SWITCH_NOTES else Severity.WARNING

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from rackwright.checks.cluster.harness.probe import Probe, gpu_tool_seconds
-from rackwright.checks.cluster.harness.tool_output import UnreadableValue, lines_of, quoted, whole_lines
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue, is_absent, lines_of, quoted, whole_lines
 from rackwright.checks.cluster.probes.nvidia_smi import ENDS, lost_gpu
 
 _WORD: Final = r"(Enabled|Disabled|\[?N/A\]?|\[Not Supported\])"
@@ -81,6 +81,8 @@ class _Listing:
             index, words = int(mode[1]), _MODE.fullmatch(line)
             if index in self.modes or not words:
                 self.unread[index] = line
+            if words and is_absent(words[2]) and not is_absent(words[3]):
+                self.unread[index] = line
             self.modes.setdefault(index, _mode(words[2], words[3]) if words else "")
         elif gpu := _GPU.match(line):
             self.current = int(gpu[1])
@@ -109,8 +111,10 @@ class _Listing:
 
 
 def _mode(current: str, pending: str) -> str:
-    words = [word.lower() if word in ("Enabled", "Disabled") else "disabled" for word in (current, pending)]
-    return words[0] if words[0] == words[1] else f"{words[0]}, {words[1]} after a reset"
+    """Return the mode of a GPU. One without MIG has neither word and is whole; a pending mode that is absent is the current one."""
+    now = "disabled" if is_absent(current) else current.lower()
+    later = now if is_absent(pending) else pending.lower()
+    return now if now == later else f"{now}, {later} after a reset"
 
 
 MIG = Probe(

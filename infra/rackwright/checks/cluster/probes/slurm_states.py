@@ -1,4 +1,4 @@
-"""States of a Slurm node: the meaning of each, and whether the node works in it, or will when a job needs it."""
+"""States of a Slurm node: the meaning of each, whether the node works in it or will when a job needs it, and whether a job can start."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class State(NamedTuple):
 STATES: Final[Mapping[str, State]] = {
     "ALLOCATED": State(True, "all CPUs are allocated to jobs"),
     "BLOCKED": State(True, "a job with --exclusive=topo keeps other jobs away"),
+    "CANCEL_REBOOT": State(True, "a reboot was requested and cancelled"),
     "CLOUD": State(True, "the node is created when a job needs it"),
     "COMPLETING": State(True, "a job ends on the node"),
     "DOWN": State(False, "the node is out of use"),
@@ -113,3 +114,47 @@ def is_working(states: Collection[str]) -> bool:
     if unlisted:
         raise UndeterminedError(f"{', '.join(unlisted)}: not a known state of a Slurm node")
     return True
+
+
+_FREE: Final = frozenset({"IDLE", "POWERED_DOWN", "POWERING_UP", "POWER_DOWN", "POWERING_DOWN"})
+"""States in which a job can start, at once or after the node is powered up."""
+_OCCUPIED: Final = frozenset({"ALLOCATED", "MIXED", "COMPLETING", "PLANNED", "RESERVED", "MAINT", "MAINTENANCE", "BLOCKED"})
+"""States of a node at work, or kept for a job or a reservation."""
+
+
+def at_work(state: str) -> bool:
+    """Return whether a healthy node runs jobs or is kept from others, by sinfo's long state. A reservation excludes other jobs.
+
+    >>> at_work("mixed none"), at_work("mixed! none"), at_work("idle$ none")
+    (True, True, True)
+    >>> at_work("allocated* Not responding"), at_work("draining leaving"), at_work("mixed@ none")
+    (False, False, False)
+    """
+    found = _states(state)
+    return bool(found & _OCCUPIED) and is_healthy(found)
+
+
+def is_idle(state: str) -> bool:
+    """Return whether a job can start on a node, by sinfo's long state: it is idle, or is powered up when the job needs it.
+
+    >>> is_idle("idle none"), is_idle("idle~ none"), is_idle("idle* Not responding"), is_idle("idle@ none")
+    (True, True, False, False)
+    """
+    found = _states(state)
+    return bool(found) and found <= _FREE
+
+
+def is_healthy(found: frozenset[str]) -> bool:
+    """Return whether a node works in these states; False for a state that is not known."""
+    try:
+        return is_working(found)
+    except UndeterminedError:
+        return False
+
+
+def _states(state: str) -> frozenset[str]:
+    """Return the states in the first word of sinfo's long state; none if it is no state."""
+    try:
+        return states_of(next(iter(state.split()), ""))
+    except ValueError:
+        return frozenset()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from rackwright.checks.cluster.harness.probe import NodeBusyError, Probe, ProbeContext, ProbeStage
 from rackwright.checks.cluster.harness.tool_output import MissingAnswer, UnreadableValue, answer_of
-from rackwright.checks.cluster.probes.slurm_states import is_working, states_of
+from rackwright.checks.cluster.probes.slurm_states import at_work, is_idle
 from rackwright.errors import UndeterminedError
 
 if TYPE_CHECKING:  # Compute nodes run the health check from this file and have no reports.
@@ -170,50 +170,6 @@ _UNFINISHED: Final = frozenset(
     | {"REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT", "STAGE_OUT"}
 )
 """States of a job that has not ended (`man squeue`, JOB STATE CODES)."""
-
-
-def at_work(state: str) -> bool:
-    """Return whether a healthy node runs jobs or is kept from others, by sinfo's long state. A reservation excludes other jobs.
-
-    >>> at_work("mixed none"), at_work("mixed! none"), at_work("idle$ none")
-    (True, True, True)
-    >>> at_work("allocated* Not responding"), at_work("draining leaving"), at_work("mixed@ none")
-    (False, False, False)
-    """
-    found = _states(state)
-    return bool(found & _OCCUPIED) and is_healthy(found)
-
-
-def is_idle(state: str) -> bool:
-    """Return whether a job can start on a node, by sinfo's long state: it is idle, or is powered up when the job needs it.
-
-    >>> is_idle("idle none"), is_idle("idle~ none"), is_idle("idle* Not responding"), is_idle("idle@ none")
-    (True, True, False, False)
-    """
-    found = _states(state)
-    return bool(found) and found <= _FREE
-
-
-def is_healthy(found: frozenset[str]) -> bool:
-    """Return whether a node works in these states; False for a state that is not known."""
-    try:
-        return is_working(found)
-    except UndeterminedError:
-        return False
-
-
-def _states(state: str) -> frozenset[str]:
-    """Return the states in the first word of sinfo's long state; none if it is no state."""
-    try:
-        return states_of(next(iter(state.split()), ""))
-    except ValueError:
-        return frozenset()
-
-
-_FREE: Final = frozenset({"IDLE", "POWERED_DOWN", "POWERING_UP", "POWER_DOWN", "POWERING_DOWN"})
-"""States in which a job can start, at once or after the node is powered up."""
-_OCCUPIED: Final = frozenset({"ALLOCATED", "MIXED", "COMPLETING", "PLANNED", "RESERVED", "MAINT", "MAINTENANCE", "BLOCKED"})
-"""States of a node at work, or kept for a job or a reservation."""
 
 
 def parse_smoke(text: str) -> SmokeResults:
