@@ -132,6 +132,21 @@ def test_without_an_operator_the_finalizer_is_removed():
     assert played.scaling()["ready"] and played.patched == [SCALED] and played.live == {}
 
 
+@pytest.mark.parametrize("status", [404, 500])
+def test_finalizer_that_is_removed_at_this_moment_is_no_failure(status):
+    played = PlayedApi(does=frozenset({"watch"}))
+
+    def late(*_):
+        raise ApiRefusedError(status, "scaled")
+
+    played.call = late
+    if status == 404:
+        assert played.scaling()["busy"] == 0 and DEPLOYMENT not in played.live
+    else:
+        with pytest.raises(ApiRefusedError):
+            played.scaling()
+
+
 @pytest.mark.parametrize("kind", ["Deployment", "ScaledObject", "Pod"])
 def test_refused_object_has_the_reason_and_nothing_stays(kind):
     played = PlayedApi(refusal=kind)

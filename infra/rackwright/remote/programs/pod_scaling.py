@@ -123,9 +123,18 @@ def remove(run: Run) -> None:
     one = path(run.namespace) + "/" + NAME
     run.api.delete(one)
     if not _await(run, lambda: not _exists(run, one), FINALIZED):
-        run.api.call("PATCH", one, {"metadata": {"finalizers": None}}, "application/merge-patch+json")
+        _detach(run, one)
     run.api.delete(deployments(run.namespace) + "/" + NAME)
     run.api.delete(run.path + "/pods/" + WORK, grace=1)
+
+
+def _detach(run: Run, where: str) -> None:
+    """Remove the finalizer, unless the operator does so at this moment."""
+    try:
+        run.api.call("PATCH", where, {"metadata": {"finalizers": None}}, "application/merge-patch+json")
+    except ApiRefusedError as refused:
+        if refused.status != 404:
+            raise
 
 
 def _await(run: Run, test: Callable[[], bool], seconds: float) -> bool:
