@@ -49,8 +49,11 @@ def test_each_has_the_image_of_its_part() -> None:
 
 def test_each_has_the_objects_that_run_it() -> None:
     both = {"dra-example-driver": ["daemon_set"], "metallb": ["deployment", "daemon_set"]}
+    both["keda"] = ["deployment", "metrics_deployment"]
     for one in scheduler().addons:
-        assert [key for key in ("deployment", "daemon_set") if key in one.model_dump()] == both.get(one.name, ["deployment"])
+        assert [key for key in ("deployment", "daemon_set", "metrics_deployment") if key in one.model_dump()] == both.get(
+            one.name, ["deployment"]
+        )
 
 
 def balancers(cluster: Kubernetes) -> dict[str, dict[str, Any]]:
