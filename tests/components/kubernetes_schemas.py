@@ -40,6 +40,7 @@ ADDONS = {
     "github.com/kubeflow/trainer/v2@v2.1.0/manifests/base/crds": ("TrainJob", "TrainingRuntime"),
     "github.com/kubeflow/training-operator@v1.9.0/manifests/base/crds": ("PyTorchJob",),
     "go.universe.tf/metallb@v0.15.2/config/crd/bases": ("IPAddressPool", "L2Advertisement"),
+    "github.com/kedacore/keda/v2@v2.21.0/config/crd/bases": ("ScaledObject",),
 }
 _POD = {"$ref": "#/definitions/io.k8s.api.core.v1.PodSpec"}
 _DROPPED = {"description", "format", "default"}

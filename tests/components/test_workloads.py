@@ -134,6 +134,38 @@ def test_queue_autoscaler_replaces_one_by_cpu() -> None:
     assert metric["pods"] == {"metric": {"name": "vllm:num_requests_waiting"}, "target": {"type": "AverageValue", "averageValue": "4"}}
 
 
+def with_keda(**network: str) -> Plan:
+    """Return the lab with KEDA."""
+    scheduler = {"kind": "kubernetes", "addons": ["keda"], "namespaces": {"research": {}}, **network}
+    return changed(scheduler=scheduler)
+
+
+def test_queue_autoscaler_is_kedas_where_the_stack_has_it() -> None:
+    made = render(with_keda(), "vllm-autoscaler")
+    assert [wanted["kind"] for wanted in made] == ["ScaledObject"] and [breach for wanted in made for breach in breaches(wanted)] == []
+    by_cpu = one(with_keda(), "vllm", "HorizontalPodAutoscaler")
+    spec = made[0]["spec"]
+    assert spec["scaleTargetRef"] == by_cpu["spec"]["scaleTargetRef"] and spec["maxReplicaCount"] == by_cpu["spec"]["maxReplicas"]
+    scaling = spec["advanced"]["horizontalPodAutoscalerConfig"]
+    assert scaling["name"] == by_cpu["metadata"]["name"], "two autoscalers would work against each other"
+    assert scaling["behavior"] == by_cpu["spec"]["behavior"]
+    (trigger,) = spec["triggers"]
+    port = one(with_keda(), "vllm", "Deployment")["spec"]["template"]["spec"]["containers"][0]["ports"][0]["containerPort"]
+    service = one(with_keda(), "vllm", "Service")["metadata"]
+    assert trigger["metadata"]["url"] == f"http://{service['name']}.{service['namespace']}.svc:{port}/metrics"
+    assert (trigger["metadata"]["aggregationType"], trigger["metadata"]["targetValue"]) == ("sum", "4")
+
+
+def test_policy_admits_keda_to_the_metrics_where_the_network_enforces_policies() -> None:
+    plan = with_keda(cni="calico", install_from="bundle")
+    policy, scaler = render(plan, "vllm-autoscaler")
+    assert (policy["kind"], scaler["kind"]) == ("NetworkPolicy", "ScaledObject") and breaches(policy) == []
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= one(plan, "vllm", "Service")["spec"]["selector"].items()
+    (rule,) = policy["spec"]["ingress"]
+    assert rule["ports"] == [{"port": 8000, "protocol": "TCP"}]
+    assert rule["from"][0]["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "keda"}
+
+
 def test_service_addresses_do_not_overlap() -> None:
     assert one(lab(), "metallb", "IPAddressPool")["spec"]["addresses"] == ["10.80.0.12-10.80.0.15"]
     assert min(node.address for node in lab().nodes) == "10.80.0.16"

@@ -24,7 +24,7 @@ _STACKS: Final = {
     "lab-k8s-train": frozenset({Feature.WORKLOAD_IMAGES}),
     "lab-k8s-addons": frozenset(
         {Feature.ADDONS, Feature.ADDON_HOOKS, Feature.QUEUES, Feature.MEASUREMENTS}
-        | {Feature.LEADER_WORKER_SETS, Feature.PYTORCH_JOBS, Feature.DEVICE_CLAIMS, Feature.LOAD_BALANCERS}
+        | {Feature.LEADER_WORKER_SETS, Feature.PYTORCH_JOBS, Feature.DEVICE_CLAIMS, Feature.LOAD_BALANCERS, Feature.AUTOSCALING}
     ),
     "lab-k8s": frozenset(
         {Feature.KUBERNETES, Feature.KUBERNETES_GPUS, Feature.NAMESPACES, Feature.QUOTAS, Feature.CLAIMS, Feature.POLICIES}

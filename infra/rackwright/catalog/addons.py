@@ -25,6 +25,8 @@ class InstalledAddon(ConfigModel):
     deployment: str | None = None
     daemon_set: str | None = None
     """The objects that run it, on the control plane and on every node: one of the two, or both."""
+    metrics_deployment: str | None = None
+    """A second Deployment on the control plane, which serves metrics to autoscalers."""
 
 
 class Addon(ConfigModel):

@@ -120,6 +120,7 @@ class Feature(StrEnum):
     LEADER_WORKER_SETS = "leader-worker-sets"
     PYTORCH_JOBS = "pytorch-jobs"
     LOAD_BALANCERS = "load-balancers"
+    AUTOSCALING = "autoscaling"
     DEVICE_CLAIMS = "device-claims"
     QUEUES = "queues"
     MEASUREMENTS = "measurements"

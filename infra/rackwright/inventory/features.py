@@ -174,6 +174,7 @@ def _of_kubernetes(declared: Inventory, kubernetes: Mapping[str, Any]) -> Presen
         Feature.PYTORCH_JOBS: "training-operator" in addons,
         Feature.DEVICE_CLAIMS: "dra-example-driver" in addons,
         Feature.LOAD_BALANCERS: "metallb" in addons,
+        Feature.AUTOSCALING: "keda" in addons,
         Feature.QUEUES: "kueue" in addons,
         Feature.MEASUREMENTS: "metrics-server" in addons,
     }

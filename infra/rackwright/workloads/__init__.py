@@ -34,7 +34,7 @@ WORKLOADS: Final[dict[str, Workload]] = {
     "queues": Workload("Kueue queues: one for each namespace, with GPU borrowing", ("kueue",), queues.queues),
     "vllm": Workload("A model served by vLLM, with a Service and an autoscaler", ("vllm", "metrics-server"), serving.vllm),
     "vllm-autoscaler": Workload(
-        "An autoscaler of that server by waiting requests, instead of the one by CPU; needs an adapter of custom metrics",
+        "An autoscaler of that server by waiting requests, instead of the one by CPU; needs KEDA or prometheus-adapter",
         ("vllm",),
         serving.queue_autoscaler,
     ),

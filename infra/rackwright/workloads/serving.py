@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from rackwright.catalog.addons import addons
 from rackwright.workloads import pods
+from rackwright.workloads.scaled_objects import ADDON, METRIC, QueueTarget, reading_policy, scaled_object
 from rackwright.workloads.site import Site
 
 Object = dict[str, Any]
@@ -15,6 +16,8 @@ _PORT: Final = 8000
 _MODEL: Final = "/workspace/shared/models/model"
 _WAITING: Final = 4
 """Waiting requests of a replica to scale to, as in `rackwright demo STACK serve`."""
+_WINDOW: Final = 600
+"""Seconds of the stabilization window; Kubernetes' default is 300. Chosen: a removed replica takes minutes to load the model again."""
 _LABELS: Final = {"app.kubernetes.io/name": _NAME}
 
 
@@ -55,7 +58,7 @@ def _service(site: Site) -> Object:
 
 
 def _autoscaler(site: Site) -> Object:
-    """Return an autoscaler by CPU, the only metric of metrics-server; `vllm:num_requests_waiting` needs Prometheus' adapter."""
+    """Return an autoscaler by CPU, the only metric of metrics-server; `vllm:num_requests_waiting` needs KEDA or Prometheus' adapter."""
     metric = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
     return {
         "apiVersion": "autoscaling/v2",
@@ -66,19 +69,25 @@ def _autoscaler(site: Site) -> Object:
             "minReplicas": 1,
             "maxReplicas": site.pods,
             "metrics": [metric],
-            "behavior": {"scaleDown": {"stabilizationWindowSeconds": 600}},
+            "behavior": {"scaleDown": {"stabilizationWindowSeconds": _WINDOW}},
         },
     }
 
 
 def queue_autoscaler(site: Site) -> list[Object]:
-    """Return an autoscaler by waiting requests, for a cluster with an adapter of custom metrics (prometheus-adapter) and a Prometheus.
+    """Return an autoscaler by waiting requests: KEDA's with the add-on `keda`, else one for prometheus-adapter and a Prometheus.
 
     It replaces the one by CPU: two autoscalers of one Deployment work against each other.
     """
+    if any(addon.name == ADDON for addon in site.cluster.addons):
+        policies = [reading_policy(_metadata(site), _LABELS, _PORT)] if site.denies_traffic else []
+        scaler = scaled_object(_metadata(site), QueueTarget(_PORT, site.pods, _WAITING, _WINDOW))
+        scaler["metadata"]["annotations"] = {"scaledobject.keda.sh/transfer-hpa-ownership": "true"}
+        scaler["spec"]["advanced"]["horizontalPodAutoscalerConfig"]["name"] = _NAME
+        return [*policies, scaler]
     target = {"type": "AverageValue", "averageValue": str(_WAITING)}
     scaler = _autoscaler(site)
-    scaler["spec"]["metrics"] = [{"type": "Pods", "pods": {"metric": {"name": "vllm:num_requests_waiting"}, "target": target}}]
+    scaler["spec"]["metrics"] = [{"type": "Pods", "pods": {"metric": {"name": METRIC}, "target": target}}]
     return [scaler]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Final
 
+from rackwright.workloads.scaled_objects import QueueTarget, reading_policy, scaled_object
 from rackwright.workloads.site import HOST
 from rackwright.workloads.training_job import program_files
 from rackwright.workloads.training_pods import CLAIM, PodPlace
@@ -16,7 +17,7 @@ PACKAGE: Final = "rackwright.workloads.inference"
 CONTAINER: Final = "server"
 RUN: Final = "rackwright/run"
 ROLE: Final = "rackwright/role"
-_PORT: Final = 8000
+PORT: Final = 8000
 """Port of the server: the default of `vllm serve` (--port)."""
 _PROGRAM: Final = "/program"
 """Where the program is mounted: a ConfigMap, because each file takes 64 MiB of the declared size of MooseFS (docs/workloads.md)."""
@@ -72,6 +73,13 @@ def serving_manifests(job: ServingJob, place: PodPlace) -> list[Object]:
     ]
 
 
+def scaling_objects(job: ServingJob, place: PodPlace, target: QueueTarget, denies_traffic: bool) -> list[Object]:
+    """Return KEDA's ScaledObject, and the policy that admits KEDA to the metrics where the namespace denies other traffic."""
+    metadata = _metadata(job, place)
+    policies = [reading_policy(metadata, _labels(job, "server"), target.port)] if denies_traffic else []
+    return [*policies, scaled_object(metadata, target)]
+
+
 def program_texts() -> dict[str, str]:
     """Return the texts of the server and of the training program by their path, with empty packages above them."""
     folder = files(PACKAGE)
@@ -104,9 +112,9 @@ def _pod(job: ServingJob, place: PodPlace, labels: Mapping[str, str]) -> Object:
 def _server(job: ServingJob, place: PodPlace) -> Object:
     health = {"httpGet": {"path": "/health", "port": "http"}, "timeoutSeconds": 5}
     return {
-        **_container(place, CONTAINER, "serve", {"model-name": job.model_name, "port": str(_PORT)}),
+        **_container(place, CONTAINER, "serve", {"model-name": job.model_name, "port": str(PORT)}),
         "env": _environment(place, {**job.environment(job.checkpoint, 1), "OMP_NUM_THREADS": "1"}),
-        "ports": [{"name": "http", "containerPort": _PORT}],
+        "ports": [{"name": "http", "containerPort": PORT}],
         "resources": {"requests": dict(_SERVER)},
         # PyTorch is loaded within 3 s on an idle machine, and later on a busy one.
         "startupProbe": {**health, "periodSeconds": 1, "failureThreshold": 180},

@@ -78,6 +78,11 @@ class Site:
         return {RDMA: "1"} if fabric is not None and "fabric" not in self.plan.simulated else {}
 
     @property
+    def denies_traffic(self) -> bool:
+        """Return whether pods of other namespaces cannot reach those of the namespace unless a policy admits them."""
+        return self.cluster.network.enforces_network_policy and any(one.name == self.namespace for one in self.cluster.namespaces)
+
+    @property
     def shared(self) -> bool:
         """Return whether the namespace has a claim on the shared file system."""
         return any(one.name == self.namespace and one.claim_mib is not None for one in self.cluster.namespaces)

@@ -221,6 +221,20 @@ class TestTakenAway:
         told = run(addons, asked("present", folder))
         assert told["failed"] and "unfinished work: LeaderWorkerSet research/vllm" in told["msg"] and cluster.deleted == []
 
+    @pytest.mark.parametrize("kind", ["ScaledObject", "ScaledJob"])
+    def test_a_scaled_object_is_work_as_long_as_it_exists(self, run: Any, cluster: Cluster, folder: Path, kind: str) -> None:
+        cluster.put("Deployment", "keda-operator", labels={"rackwright.addon/name": "keda"})
+        ready = {"conditions": [{"type": "Ready", "status": "True"}, {"type": "Active", "status": "False"}]}
+        cluster.put(kind, "vllm", labels={}, metadata={"namespace": "research"}, status=ready)
+        told = run(addons, asked("removable", folder))
+        assert told["failed"] and f"unfinished work: {kind} research/vllm" in told["msg"] and cluster.deleted == []
+
+    def test_the_metrics_of_keda_end_before_its_operator(self, run: Any, cluster: Cluster, folder: Path) -> None:
+        """While the API has no backend, discovery of all kinds fails."""
+        for kind in ("Namespace", "ClusterRole", "Deployment", "APIService"):
+            cluster.put(kind, "x", labels={"rackwright.addon/name": "keda"})
+        assert run(addons, asked("absent", folder))["removed"] == ["APIService x", "Deployment x", "ClusterRole x", "Namespace x"]
+
     @pytest.mark.parametrize(("condition", "refused"), [("Running", True), ("Succeeded", False), ("Failed", False)])
     def test_a_training_job_is_work_until_it_ends(self, run: Any, cluster: Cluster, folder: Path, condition: str, refused: bool) -> None:
         cluster.put("Deployment", "manager", labels={"rackwright.addon/name": "training-operator"})

@@ -46,6 +46,8 @@ class Cluster:
         self.lost, self.interrupts, self.load_phase, self.stuck = "", "", "Running", ""
         self.left: list[str] = []
         self.without_image = ""
+        self.scaled: dict[str, Any] = {}
+        """The ScaledObject of the run, by which the cluster scales it; empty without."""
 
     async def run_as_user(self, _stack: str, program: str, request: dict[str, Any], node: str, user: str, **_: Any) -> dict[str, Any]:
         """Answer a request."""
@@ -70,6 +72,7 @@ class Cluster:
         deployment = next(one for one in request["objects"] if one["kind"] == "Deployment")
         (server,) = deployment["spec"]["template"]["spec"]["containers"]
         self.environment({one["name"]: one["value"] for one in server["env"]})
+        self.scaled = next((one for one in request["objects"] if one["kind"] == "ScaledObject"), {})
         return {"created": request["needed_mib"] < 1000, "free_mib": 999}
 
     def environment(self, variables: dict[str, str]) -> None:
@@ -103,6 +106,8 @@ class Cluster:
         if self.stage and self.stage == self.interrupts:
             raise KeyboardInterrupt
         self.now += 10
+        if self.scaled and self.stage:
+            self.replicas = self.scaled["spec"]["maxReplicaCount"] if self.clients > 8 else self.scaled["spec"]["minReplicaCount"]
         waiting = max(0, self.clients // self.replicas - 8)
         facts = {"device": "CPU", "torch": "2.6.0", "blas": "openblas", "checkpoint": self.checkpoint}
         pod = {"node": "worker0", "ready": True, "ending": False, "restarts": 0, "reason": "", "waiting": waiting, "running": 8}
@@ -180,6 +185,50 @@ def test_objects_are_deleted_at_end(cluster: Cluster) -> None:
     kinds = {one["kind"] for one in cluster.asked[-1]["objects"]}
     assert cluster.asked[-1]["action"] == "cancel"
     assert kinds == {"ConfigMap", "Deployment", "Service", "PodDisruptionBudget", "Pod"}
+
+
+def with_keda(**network: Any) -> None:
+    """Add KEDA to the stack; `network`: changes of its network."""
+    described = yaml.safe_load(inventory_text("lab-k8s-train"))
+    scheduler = described["all"]["vars"]["cluster"]["scheduler"]
+    keda = {"name": "keda", "version": "2.21.0", "image": "x", "namespace": "keda", "deployment": "keda-operator"}
+    scheduler["addons"] = [*(scheduler.get("addons") or ()), keda]
+    scheduler["network"] |= network
+    paths.inventory("lab-k8s-train").write_text(yaml.safe_dump(described))
+
+
+def test_keda_scales_the_server_of_a_stack_that_has_it(cluster: Cluster) -> None:
+    with_keda()
+    document = run(cluster)
+    assert document["verdict"]["result"] == "passed" and "scale" not in {one["action"] for one in cluster.asked}
+    assert [(one["stage"], one["from"], one["to"]) for one in document["scalings"]] == [("scale-up", 1, 2), ("scale-down", 2, 1)]
+    assert document["settings"]["autoscaler"] == "KEDA 2.21.0: HPA on the sum of vllm:num_requests_waiting, read by its metrics-api scaler"
+    trigger = cluster.scaled["spec"]["triggers"][0]["metadata"]
+    name = cluster.scaled["metadata"]["name"]
+    assert trigger["url"] == f"http://{name}.research.svc:8000/metrics" and trigger["targetValue"] == "4"
+    deleted = cluster.asked[-1]
+    # The last object is deleted first.
+    assert deleted["action"] == "cancel" and deleted["objects"][-1] == {"kind": "ScaledObject", "metadata": {"name": name}}
+
+
+@pytest.mark.parametrize("enforces", [False, True])
+def test_keda_is_admitted_where_the_network_denies_it(cluster: Cluster, enforces: bool) -> None:
+    with_keda(enforces_network_policy=enforces)
+    run(cluster)
+    created = next(one for one in cluster.asked if one["action"] == "begin")["objects"]
+    policies = [one["spec"] for one in created if one["kind"] == "NetworkPolicy"]
+    assert bool(policies) is enforces
+    for policy in policies:
+        source = policy["ingress"][0]["from"][0]["namespaceSelector"]["matchLabels"]
+        assert source == {"kubernetes.io/metadata.name": "keda"} and policy["podSelector"]["matchLabels"]["rackwright/role"] == "server"
+
+
+def test_interrupted_run_names_the_scaled_object_first(cluster: Cluster) -> None:
+    with_keda()
+    cluster.interrupts, cluster.left = "scale-up", ["server-1"]
+    with pytest.raises(UndeterminedError) as stopped:
+        run(cluster)
+    assert "delete scaledobject,deployment," in str(stopped.value.hint)
 
 
 def test_lost_request_fails_run(cluster: Cluster) -> None:

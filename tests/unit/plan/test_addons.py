@@ -37,7 +37,8 @@ def queues(cluster: Kubernetes) -> dict[str, dict[str, Any]]:
 
 def test_they_come_in_the_order_in_which_one_knows_the_other() -> None:
     """Kueue looks for the kinds that it queues: JobSet's and Trainer's must be there by then. The order of the list does not matter."""
-    planned = ["jobset", "trainer", "training-operator", "leaderworkerset", "dra-example-driver", "kueue", "metrics-server", "metallb"]
+    planned = ["jobset", "trainer", "training-operator", "leaderworkerset", "dra-example-driver", "kueue", "metrics-server"]
+    planned += ["metallb", "keda"]
     for listed in (planned[::-1], [*planned[3:], *planned[:3]]):
         assert [one.name for one in scheduler(addons=listed).addons] == planned
 
@@ -48,8 +49,11 @@ def test_each_has_the_image_of_its_part() -> None:
 
 def test_each_has_the_objects_that_run_it() -> None:
     both = {"dra-example-driver": ["daemon_set"], "metallb": ["deployment", "daemon_set"]}
+    both["keda"] = ["deployment", "metrics_deployment"]
     for one in scheduler().addons:
-        assert [key for key in ("deployment", "daemon_set") if key in one.model_dump()] == both.get(one.name, ["deployment"])
+        assert [key for key in ("deployment", "daemon_set", "metrics_deployment") if key in one.model_dump()] == both.get(
+            one.name, ["deployment"]
+        )
 
 
 def balancers(cluster: Kubernetes) -> dict[str, dict[str, Any]]:

@@ -68,6 +68,25 @@ def test_deployment_and_daemon_set_of_one_addon_must_both_run(controllers, speak
     assert found.value == ("failed" if wrong else "passed") and (wrong is None or wrong in said)
 
 
+@pytest.mark.parametrize(
+    ("operators", "servers", "wrong"), [(1, 1, None), (1, 0, "keda, keda-metrics-apiserver"), (0, 1, "keda, keda-operator")]
+)
+def test_both_deployments_of_one_addon_must_run(operators, servers, wrong):
+    """Without the metrics server, autoscalers keep the number of pods that they have."""
+    names = {"deployment": "keda-operator", "metrics_deployment": "keda-metrics-apiserver"}
+    addon = {"name": "keda", "namespace": "keda", "image": "k:1", **names}
+    paths = workloads(addon)
+    assert paths["metrics_deployment"] == "/apis/apps/v1/namespaces/keda/deployments/keda-metrics-apiserver"
+    live = {
+        paths["deployment"]: deployment(image="k:1", availableReplicas=operators, updatedReplicas=1),
+        paths["metrics_deployment"]: deployment(image="k:1", availableReplicas=servers, updatedReplicas=1),
+    }
+    scheduler = SimpleNamespace(addons=[SimpleNamespace(**addon)], nodes=["control0", "worker0", "worker1"])
+    answers = {DEPLOYMENTS: lambda: parse_deployments(json.dumps(live))}
+    found, said = verdict_of(test_addons.test_are_available, answers, cluster=SimpleNamespace(scheduler=scheduler))
+    assert found.value == ("failed" if wrong else "passed") and (wrong is None or wrong in said)
+
+
 def measured(stamp="%Y-%m-%dT%H:%M:%SZ", **changed):
     """Return the metrics of a node, as metrics-server lists them, measured 5 s ago."""
     stamp = time.strftime(stamp, time.gmtime(time.time() - 5))

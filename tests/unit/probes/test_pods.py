@@ -57,8 +57,12 @@ BALANCER = {
     "pod": {"rc": 0, "out": "answers-worker1\n", "said": ""},
 }
 """A Service of type LoadBalancer that answers, written by hand: the captured lab has no such add-on."""
+SCALING = {
+    "refused": "", "ready": "", "idle": 0, "pod": RUNNING, "busy": 1, "metric": {"value": "1", "said": ""}, "after": 0, "why": "",
+}  # fmt: skip
+"""A Deployment that KEDA started and stopped, written by hand: the captured lab has no such add-on."""
 CAPTURED_RUN = parse_pods((CAPTURED / "good.txt").read_text(encoding="utf-8")).data
-GOOD = {**CAPTURED_RUN, "policies": HELD, "group": GROUP, "training": TRAINING, "balancer": BALANCER}
+GOOD = {**CAPTURED_RUN, "policies": HELD, "group": GROUP, "training": TRAINING, "balancer": BALANCER, "scaling": SCALING}
 for part in GOOD["nodes"].values():
     part["device"] = DEVICE
 WORKERS = ("worker0", "worker1")
@@ -120,6 +124,7 @@ WRONG = {
     "leader_worker_set_runs": bad("group", "asks", leader=dict(REFUSED, said="lookup group-0.group.x: no such host")),
     "pytorch_job_runs": bad("training", "ranks", "worker", met=[], said="training-master-0:23456: Name or service not known"),
     "load_balancer_answers": bad("balancer", announced={"by": [], "said": ""}),
+    "scaled_to_zero_and_back": bad("scaling", busy=0, pod=None, metric=None, after=None, why="deployments/scale is forbidden"),
     "claim_is_shared": bad(*FIRST, "storage", "read", out="stale\n"),
     "logs_and_exec_work": bad(
         *FIRST, "network", version=dict(REFUSED, rc=None, said="dial tcp 10.0.0.5:10250: connect: connection refused")
@@ -147,6 +152,7 @@ TIMED_OUT = {
     "leader_worker_set_runs": bad("group", pods={"leader": RUNNING, "worker": dict(RUNNING, phase="Pending")}, asks={}),
     "pytorch_job_runs": bad("training", "ranks", "worker", met=[], said="training-master-0:23456: timed out"),
     "load_balancer_answers": bad("balancer", pod=LATE),
+    "scaled_to_zero_and_back": bad("scaling", pod=dict(RUNNING, phase="Pending")),
     "claim_is_shared": bad(*FIRST, "storage", "wrote", rc=1, said="write /shared/from-worker0: connection timed out"),
     "logs_and_exec_work": bad(*FIRST, "network", version=dict(LATE, rc=None, said="dial tcp 10.0.0.5:10250: i/o timeout")),
     "run_on_every_node": bad(*FIRST, "plain", phase="Pending", why="", seconds=90),
@@ -280,6 +286,30 @@ def test_load_balancer_is_unknown_where_nothing_could_be_asked(balancer):
     assert isinstance(verdicts({**GOOD, "balancer": balancer})["load_balancer_answers", "worker0"], UndeterminedError)
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"refused": "no matches for kind ScaledObject"}, "refused: no matches for kind ScaledObject"),
+        ({"ready": "the operator sets no condition"}, "not ready: the operator sets no condition"),
+        ({"idle": 1}, "1 pods"),
+        ({"busy": 0, "pod": None, "metric": None, "why": "deployments/scale is forbidden"}, "0 pods: deployments/scale is forbidden"),
+        ({"pod": dict(RUNNING, phase="Pending", why="0/3 nodes are available")}, "does not run: 0/3 nodes are available"),
+        ({"metric": {"value": "", "said": "unable to get external metric"}}, "unable to get external metric"),
+        ({"metric": {"value": "2", "said": ""}}, "2"),
+        ({"after": 1, "why": "the scaler has an error"}, "1 pods: the scaler has an error"),
+    ],
+    ids=["refused", "no-operator", "starts-idle", "forbidden", "no-room", "no-metric", "other-metric", "stays"],
+)
+def test_deployment_that_does_not_follow_its_work_fails(changes, said):
+    found = verdicts(bad("scaling", **changes))
+    assert {name for name, _ in found} == {"scaled_to_zero_and_back"}
+    assert isinstance(found["scaled_to_zero_and_back", "worker0"], Mismatch) and said in str(found["scaled_to_zero_and_back", "worker0"])
+
+
+def test_scaling_is_unknown_without_a_node():
+    assert isinstance(verdicts({**GOOD, "scaling": None})["scaled_to_zero_and_back", "worker0"], UndeterminedError)
+
+
 def test_leftover_objects_fail():
     found = verdicts(GOOD, left=parse_remaining_pods("/var/lib/kubelet/pods/8c03\n"))
     assert {name for name, _ in found} == {"cleanup_complete"}
@@ -372,7 +402,9 @@ class TestRequest:
         assert found == [{"name": "default-deny", "spec": {"podSelector": {}}}]
         assert request(place(objects=objects))["policies"] == []
 
-    @pytest.mark.parametrize(("key", "name"), [("groups", "leaderworkerset"), ("claims", "dra-example-driver"), ("balancers", "metallb")])
+    @pytest.mark.parametrize(
+        ("key", "name"), [("groups", "leaderworkerset"), ("claims", "dra-example-driver"), ("balancers", "metallb"), ("scaling", "keda")]
+    )
     def test_objects_of_addons_run_with_their_addon_only(self, key, name):
         assert request(place())[key] is False
         assert request(place(addons=[{"name": "jobset"}]))[key] is False

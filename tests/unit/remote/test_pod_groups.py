@@ -131,7 +131,7 @@ def test_set_and_job_of_a_stopped_run_are_deleted_before_their_pods(groups):
     """Else their controllers would create the pods again."""
     deleted = []
     api = SimpleNamespace(delete=lambda path, grace=None: deleted.append(path), get=lambda path: {"items": []})
-    request = {"groups": groups, "training": {} if not groups else {"image": "jobs"}, "token": "1"}
+    request = {"groups": groups, "training": {} if not groups else {"image": "jobs"}, "scaling": False, "token": "1"}
     run = SimpleNamespace(api=api, namespace="smoke", path="/api/v1/namespaces/smoke", request=request, folder="", pods={})
     run.until, run.changed = lambda test, _: test(run.pods), threading.Condition()
     assert smoke_pods.take_back(run) == {"pods": [], "said": []}

@@ -131,7 +131,7 @@ _KUBERNETES = {
     "namespaces": [{"name": "research", "users": ["alice"], "gpus": 12, "cpus": None, "memory_mib": None, "pods": None}],
     "addons": [
         {"name": name, "version": "1.0.0", "image": f"rackwright.local/{name}:1.0.0", "namespace": name, "deployment": name}
-        for name in ("jobset", "training-operator", "leaderworkerset", "dra-example-driver", "kueue", "metrics-server", "metallb")
+        for name in ("jobset", "training-operator", "leaderworkerset", "dra-example-driver", "kueue", "metrics-server", "metallb", "keda")
     ],
     "folders": [{"path": "/mnt/s/kubernetes/research", "mode": "1777"}],
 }  # fmt: skip

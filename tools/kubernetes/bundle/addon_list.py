@@ -20,6 +20,7 @@ _LWS = "sigs.k8s.io/lws"
 _DRA = "sigs.k8s.io/dra-example-driver"
 _TRAINING = "github.com/kubeflow/training-operator"
 _METALLB = "go.universe.tf/metallb"
+_KEDA = "github.com/kedacore/keda/v2"
 _LATER = (
     Addon(
         recipe.Module(
@@ -71,6 +72,19 @@ _LATER = (
             packages=870,
         ),
         program="/controller",
+        described="config",
+    ),
+    Addon(
+        recipe.Module(
+            folder="addons/keda",
+            title="KEDA",
+            main=_KEDA,
+            programs={"keda": f"{_KEDA}/cmd/operator", "keda-adapter": f"{_KEDA}/cmd/adapter"},
+            tags="grpcnotrace",
+            variables=(f"{_KEDA}/version.Version={{version}}",),
+            packages=3710,
+        ),
+        program="/keda",
         described="config",
     ),
 )

@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
         default=DEFAULT_RELEASE,
         help=f"release of Kubernetes, for example 1.35.3 (default: {DEFAULT_RELEASE})",
     )
-    names = "jobset, trainer, training-operator, leaderworkerset, dra-example-driver, kueue, metrics-server or metallb"
+    names = "jobset, trainer, training-operator, leaderworkerset, dra-example-driver, kueue, metrics-server, metallb or keda"
     parser.add_argument("--addon", metavar="NAME", help=f"a part of its own: {names}")
     asked = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)

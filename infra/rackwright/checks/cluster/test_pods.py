@@ -221,6 +221,34 @@ def test_load_balancer_answers(cluster: Record, pods: Pods, expect: Expect) -> N
     expect(found, {"announced by": "one node", "from a node": "answered", "from a pod": "answered"})
 
 
+def test_scaled_to_zero_and_back(pods: Pods, expect: Expect) -> None:
+    """KEDA must start a pod when there is work, serve the number that an autoscaler reads, and stop the pod when there is none."""
+    scaling = pods.data.get("scaling")
+    if not scaling:
+        raise UndeterminedError("no node accepts pods")
+    if scaling["refused"] or scaling["ready"]:
+        expect(f"refused: {scaling['refused']}" if scaling["refused"] else f"not ready: {scaling['ready']}", "ready")
+    started = _started(scaling)
+    found: dict[str, str | UnreadableValue] = {"without work": _replicas(scaling["idle"]), "with work": started}
+    planned = {"without work": "0 pods", "with work": "its pod runs"}
+    if scaling["metric"]:
+        found |= {"metric": scaling["metric"]["value"] or scaling["metric"]["said"]}
+        found |= {"after the work": _replicas(scaling["after"], scaling["why"])}
+        planned |= {"metric": "1", "after the work": "0 pods"}
+    expect(found, planned)
+
+
+def _started(scaling: Mapping[str, Any]) -> str | UnreadableValue:
+    """Return whether the Deployment's pod runs; without it, why."""
+    if scaling["busy"] != 1:
+        return _replicas(scaling["busy"], scaling["why"])
+    return "its pod runs" if scaling["pod"]["phase"] == "Running" else _failure_reason(scaling["pod"])
+
+
+def _replicas(count: int, why: str = "") -> str:
+    return f"{count} pods" + (f": {why}" if why else "")
+
+
 def _is_within(address: str, ranges: Iterable[str]) -> bool:
     """Return whether an address is in one of the ranges `first-last`; not if it is empty."""
     bounds = [tuple(IPv4Address(part) for part in one.split("-")) for one in ranges]

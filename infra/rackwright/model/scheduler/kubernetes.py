@@ -44,7 +44,7 @@ class Source(StrEnum):
 
 class Addon(StrEnum):
     """Add-ons for users' jobs in the order of their installation: sets of jobs, training jobs (Trainer 2, training operator 1), groups of
-    pods, simulated devices that pods claim, queues, resource usage, addresses of load balancers."""
+    pods, simulated devices that pods claim, queues, resource usage, addresses of load balancers, autoscaling by the length of a queue."""
 
     JOBSET = "jobset"
     TRAINER = "trainer"
@@ -54,6 +54,7 @@ class Addon(StrEnum):
     KUEUE = "kueue"
     METRICS_SERVER = "metrics-server"
     METALLB = "metallb"
+    KEDA = "keda"
 
 
 BUNDLED_IMAGE: Final = "bundle"

@@ -1,7 +1,7 @@
-"""The autoscaler of `rackwright demo STACK serve`: the formula of Kubernetes' HorizontalPodAutoscaler, computed by the command.
+"""The autoscaler of `rackwright demo STACK serve`: KEDA where the stack has that add-on, else the command itself.
 
-No adapter of custom metrics is needed: the command reads `vllm:num_requests_waiting` of each pod through the API server. It scales only
-while it runs. For an autoscaler that stays, use a HorizontalPodAutoscaler and an adapter (docs/workloads.md).
+The command computes the formula of Kubernetes' HorizontalPodAutoscaler from `vllm:num_requests_waiting` of each pod, which it reads through
+the API server. It scales only while it runs. For an autoscaler that stays, use `rackwright workloads STACK vllm-autoscaler`.
 """
 
 from __future__ import annotations
@@ -9,15 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import ClassVar, Final
+
+from rackwright.catalog.addons import addons
+from rackwright.workloads.scaled_objects import ADDON, METRIC
 
 TOLERANCE: Final = 0.1
 """Relative difference to the target that changes nothing (kube-controller-manager, --horizontal-pod-autoscaler-tolerance)."""
 
 
 @dataclass
-class QueueScaler:
-    """Replicas by the average number of waiting requests of a pod."""
+class Autoscaler:
+    """An autoscaler that runs in the cluster; the command observes what it does."""
 
     least: int
     most: int
@@ -25,6 +28,18 @@ class QueueScaler:
     """Waiting requests of a pod."""
     window: float
     """Seconds of which the largest number of replicas counts before one is removed: `stabilizationWindowSeconds`."""
+    name: ClassVar[str] = f"KEDA {addons()[ADDON].version}: HPA on the sum of {METRIC}, read by its metrics-api scaler"
+
+    def replicas(self, now: float, current: int, waiting: Sequence[int | None]) -> int | None:
+        """Return the number of replicas that the command must set; None if the cluster sets it."""
+        return None
+
+
+@dataclass
+class QueueScaler(Autoscaler):
+    """Replicas by the average number of waiting requests of a pod, computed by the command."""
+
+    name: ClassVar[str] = f"rackwright demo: HPA's formula on {METRIC}, only while the command runs"
     _recent: list[tuple[float, int]] = field(default_factory=list)
 
     def replicas(self, now: float, current: int, waiting: Sequence[int | None]) -> int:

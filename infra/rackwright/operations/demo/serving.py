@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from rackwright.errors import InputError, UndeterminedError
 from rackwright.inventory.running_stack import RunningStack
-from rackwright.operations.demo.autoscaling import QueueScaler
+from rackwright.operations.demo.autoscaling import Autoscaler, QueueScaler
 from rackwright.operations.demo.following import Following, Progress, Say
 from rackwright.operations.demo.images import require_images
 from rackwright.operations.demo.prerequisites import TrainingSite, find_site
@@ -20,21 +20,21 @@ from rackwright.operations.demo.training import CHUNK_MIB, records
 from rackwright.report.serving import document_of
 from rackwright.workloads.inference.engine import BATCH, QUEUE
 from rackwright.workloads.inference.load import PATIENCE
-from rackwright.workloads.serving_pods import ServingJob, serving_objects
+from rackwright.workloads.scaled_objects import ADDON, QueueTarget
+from rackwright.workloads.serving_pods import PORT, ServingJob, scaling_objects, serving_objects
 
 PROGRAM: Final = "serving_pods"
 """Program that answers requests on the submitting node."""
 _FILES: Final = 3
 """Files of a run: the load, its predecessor, and the events."""
-_TARGET: Final = 4.0
+_TARGET: Final = 4
 """Waiting requests of a pod to scale to. Chosen: half a batch, so that a replica is added before the queue is full."""
-_WINDOW: Final = 30.0
+_WINDOW: Final = 30
 """Seconds of the stabilization window. Kubernetes' default is 300; a demo should not wait so long."""
 _QUIET: Final = 2
 """Clients of the stages with little load: less than a batch, so that no request waits."""
 _BUSY: Final = 0.8
 """Part of the clients that stays for the update, so that requests wait and the autoscaler keeps its replicas."""
-_AUTOSCALER: Final = "rackwright demo: HPA's formula on vllm:num_requests_waiting, only while the command runs"
 _RETRY: Final = "a request is sent again after 429 or 503 only, for {patience:.0f} s; any other request without a complete answer is lost"
 
 
@@ -108,8 +108,13 @@ async def _run(
     lowered = f"rackwright-{name}".lower()  # Names of Kubernetes have no capital letters.
     job = ServingJob(lowered, f"{place.volume}/serving/{name}", folder, names[0])
     following = Following(running, site, job, program=PROGRAM)
-    scaler = QueueScaler(least=1, most=len(place.workers), target=_TARGET, window=_WINDOW)
-    run = ServingRun(following, serving_objects(job, place), scaler, on_progress, say)
+    scheduler, most = running.inventory.cluster["scheduler"], len(place.workers)
+    is_scaled = any(one["name"] == ADDON for one in scheduler.get("addons") or ())
+    scaler = (Autoscaler if is_scaled else QueueScaler)(least=1, most=most, target=_TARGET, window=_WINDOW)
+    objects = serving_objects(job, place)
+    if is_scaled:
+        objects += scaling_objects(job, place, QueueTarget(PORT, most, _TARGET, _WINDOW), scheduler["network"]["enforces_network_policy"])
+    run = ServingRun(following, objects, scaler, on_progress, say)
     runs.append(run)
     update = job.environment(names[-1], 2)
     needed = _FILES * CHUNK_MIB if site.file_system == "moosefs" else 1
@@ -155,12 +160,18 @@ def _settings(run: ServingRun, options: ServingOptions, names: list[str]) -> dic
         "queue": QUEUE,
         "max_tokens": run.job.max_tokens,
         "checkpoints": names,
-        "autoscaler": _AUTOSCALER,
+        "autoscaler": scaler.name,
         "target_waiting": scaler.target,
         "window_s": scaler.window,
         "replicas": {"least": scaler.least, "most": scaler.most},
         "retry": _RETRY.format(patience=PATIENCE),
     }
+
+
+def _kinds(run: ServingRun) -> str:
+    """Return the kinds of the run's objects, as kubectl names them; a ScaledObject comes first, and only where the cluster has the kind."""
+    kinds = "deployment,service,configmap,pdb,networkpolicy,pod"
+    return kinds if isinstance(run.scaler, QueueScaler) else f"scaledobject,{kinds}"
 
 
 def _interrupted(runs: list[ServingRun], stack: str) -> UndeterminedError:
@@ -169,7 +180,7 @@ def _interrupted(runs: list[ServingRun], stack: str) -> UndeterminedError:
     run = runs[0]
     place = run.following.site.pods
     where = f"-n {place.namespace} " if place else ""
-    delete = f"kubectl {where}delete deployment,service,configmap,pdb,pod -l rackwright/run={run.job.name}"
+    delete = f"kubectl {where}delete {_kinds(run)} -l rackwright/run={run.job.name}"
     left = f"its objects may still exist ({run.left})" if run.left else "its objects are deleted"
     hint = (
         f"run `{delete}` as {run.following.site.user} on {run.following.site.submit_host}" if run.left else f"files stay in {run.job.run}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rackwright.errors import InputError, RackwrightError, UndeterminedError
-from rackwright.operations.demo.autoscaling import QueueScaler
+from rackwright.operations.demo.autoscaling import Autoscaler
 from rackwright.operations.demo.following import Following, Progress, Say
 from rackwright.time_limits import slowness
 from rackwright.workloads.serving_pods import ServingJob
@@ -44,7 +44,7 @@ class ServingRun:
     """A run in progress, and what was seen of it."""
 
     def __init__(
-        self, following: Following, objects: Sequence[Mapping[str, Any]], scaler: QueueScaler, on_progress: Progress, say: Say
+        self, following: Following, objects: Sequence[Mapping[str, Any]], scaler: Autoscaler, on_progress: Progress, say: Say
     ) -> None:
         self.following, self.scaler = following, scaler
         assert isinstance(following.job, ServingJob)
@@ -61,6 +61,8 @@ class ServingRun:
         self._on_progress, self._say = on_progress, say
         self._offsets: dict[str, int] = {}
         self._begun = self._now = self._silent = 0.0
+        self._replicas: int | None = None
+        """Replicas at the last observation; None before the first stage."""
 
     async def run(self, stages: Sequence[Stage], needed_mib: int) -> None:
         """Create the objects, go through the stages and delete the objects, in every case."""
@@ -164,15 +166,19 @@ class ServingRun:
         }
 
     async def _scale(self, seen: Seen) -> None:
-        """Change the number of replicas if the queue asks for it."""
+        """Change the number of replicas if the queue asks for it, or record that an autoscaler of the cluster did."""
         waiting = [one["waiting"] for one in seen["pods"] if one["ready"]]
-        wanted = self.scaler.replicas(seen["now"], seen["replicas"], waiting)
-        if wanted != seen["replicas"]:
+        before, wanted = seen["replicas"], self.scaler.replicas(seen["now"], seen["replicas"], waiting)
+        if wanted is None:
+            before, wanted = before if self._replicas is None else self._replicas, before
+        elif wanted != before:
             await self._ask("scale", replicas=wanted)
+        self._replicas = wanted
+        if wanted != before:
             known = [one for one in waiting if one is not None]
-            change = {"from": seen["replicas"], "to": wanted, "waiting": known}
+            change = {"from": before, "to": wanted, "waiting": known}
             self.scalings.append({"at": round(seen["now"] - self._begun, 1), "stage": self.stage, **change})
-            self._say(f"autoscaler: {seen['replicas']} -> {wanted} replicas ({', '.join(map(str, known)) or 'no'} requests wait)")
+            self._say(f"autoscaler: {before} -> {wanted} replicas ({', '.join(map(str, known)) or 'no'} requests wait)")
 
     async def _end(self) -> None:
         """End the load, and read the rest of what it wrote."""

@@ -126,6 +126,7 @@ def _addon(name: AddonName) -> Addon:
         namespace=found.namespace,
         deployment=found.deployment,
         daemon_set=found.daemon_set,
+        metrics_deployment=found.metrics_deployment,
     )
 
 

@@ -51,6 +51,8 @@ class Addon(ConfigModel):
     """Name of the Deployment on the control plane."""
     daemon_set: str | None = Field(default=None, exclude_if=lambda name: name is None)
     """Name of the DaemonSet on every node, which imports its image. An add-on has a Deployment, a DaemonSet, or both."""
+    metrics_deployment: str | None = Field(default=None, exclude_if=lambda name: name is None)
+    """Name of a second Deployment on the control plane, which serves metrics to autoscalers."""
 
 
 class Folder(ConfigModel):

@@ -34,8 +34,10 @@ PATHS = {
     "ConfigMap": "/api/v1/namespaces/{}/configmaps",
     "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
     "HorizontalPodAutoscaler": "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers",
+    "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
     "Pod": "/api/v1/namespaces/{}/pods",
     "PodDisruptionBudget": "/apis/policy/v1/namespaces/{}/poddisruptionbudgets",
+    "ScaledObject": "/apis/keda.sh/v1alpha1/namespaces/{}/scaledobjects",
     "Service": "/api/v1/namespaces/{}/services",
 }
 RUN = "rackwright/run"

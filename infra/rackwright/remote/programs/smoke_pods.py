@@ -1,7 +1,7 @@
 """Run on the node, a controller, as root: start pods on every idle worker at once, query them, and remove everything again.
 
 Input: `_request` of rackwright.checks.cluster.probes.pods. Output: the results of the pods, as one JSON document.
-The kubelet ends each pod but a group's after a while, and every run deletes what killed runs left behind.
+The kubelet ends each pod but those of a group or a Deployment after a while, and every run deletes what killed runs left behind.
 Python 3.9, standard library only.
 """
 
@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rackwright.remote.programs import dns, pod_balancers, pod_claims, pod_groups, pod_jobs, pod_policies
+from rackwright.remote.programs import dns, pod_balancers, pod_claims, pod_groups, pod_jobs, pod_policies, pod_scaling
 from rackwright.remote.programs import pod_checks as checks
 from rackwright.remote.programs import pod_manifests as manifests
 from rackwright.remote.programs.kubernetes_client import Api, ApiRefusedError
@@ -193,6 +193,7 @@ def smoke(run: Run) -> Object:
         grouped = pool.submit(pod_groups.group, run, nodes) if request["groups"] and nodes else None
         trained = pool.submit(pod_jobs.training, run, nodes) if request["training"] and nodes else None
         balanced = pool.submit(pod_balancers.balancer, run, nodes, behind(nodes)) if request["balancers"] and nodes else None
+        scaled = pool.submit(pod_scaling.scaling, run, nodes) if request["scaling"] and nodes else None
         result["nodes"] = {name: {part: one.result() for part, one in parts.items()} for name, parts in begun.items()}
         result["outside"] = outside.result()
         result["ports"] = {name: one.result() for name, one in ports.items()}
@@ -200,6 +201,7 @@ def smoke(run: Run) -> Object:
         result["group"] = grouped.result() if grouped else None
         result["training"] = trained.result() if trained else None
         result["balancer"] = balanced.result() if balanced else None
+        result["scaling"] = scaled.result() if scaled else None
         result["namespaces"] = {name: one.result() for name, one in copies.items()}
     result["busy"] = sorted(set(held) | set(taken(api, run.namespace)))
     return result
@@ -243,6 +245,7 @@ def take_back(run: Run) -> Object:
     attempts: list[Callable[[], Any]] = [
         lambda: api.delete(pod_groups.path(run.namespace) + "/" + pod_groups.NAME) if run.request["groups"] else None,
         lambda: api.delete(pod_jobs.path(run.namespace) + "/" + pod_jobs.NAME) if run.request["training"] else None,
+        lambda: pod_scaling.remove(run) if run.request["scaling"] else None,
         lambda: api.delete(run.path + "/pods", grace=1),
         lambda: [api.delete("/api/v1/namespaces/" + one["metadata"]["name"]) for one in api.get("/api/v1/namespaces" + query)["items"]],
         lambda: run.until(lambda pods: not pods, 10),

@@ -172,6 +172,6 @@ def test_one_that_nobody_knows_is_refused_with_the_names_of_the_others(played: P
     with pytest.raises(
         Failure,
         match=r"no addon `volcano`; one of kueue, trainer, jobset, metrics-server, leaderworkerset, dra-example-driver, "
-        "training-operator, metallb",
+        "training-operator, metallb, keda",
     ):
         played.provide("volcano")

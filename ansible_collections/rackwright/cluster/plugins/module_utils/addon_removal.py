@@ -41,10 +41,14 @@ WORK = {
     "jobset": ({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}, ("Completed", "Failed")),
     "trainer": ({"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob"}, ("Complete", "Failed")),
     "training-operator": ({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob"}, ("Succeeded", "Failed")),
-    # Such a set serves until it is deleted; without its controller, a lost pod of it is not replaced.
-    "leaderworkerset": ({"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet"}, ()),
 }
-"""Work of an add-on, in its storage version, and the conditions that mark it as finished; without any, it never is."""
+"""Work of an add-on, in its storage version, and the conditions that mark it as finished."""
+STANDING = {
+    "leaderworkerset": ({"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet"},),
+    "keda": tuple({"apiVersion": "keda.sh/v1alpha1", "kind": kind} for kind in ("ScaledObject", "ScaledJob")),
+}
+"""Work of an add-on that lasts until it is deleted. Without the controller, a lost pod of a set is not replaced, a server at zero replicas
+stays there, and a deleted ScaledObject keeps its finalizer."""
 DRIVERS = {"dra-example-driver": "gpu.example.com"}
 """DRA drivers of add-ons. A kubelet cannot end a pod with a claim whose driver is gone: the driver must release the device."""
 ALLOCATED = {"metallb": "metallb.io/ip-allocated-from-pool"}
@@ -57,7 +61,7 @@ DERIVED = {"kueue": WORK["kueue"][0]}
 def unfinished(applying: Applying, addon: str) -> list[str]:
     """Return descriptions of unfinished work of an add-on."""
     kind, ends = WORK.get(addon, (None, ()))
-    found = _items(applying, kind) if kind else []
+    found = [one for each in (*((kind,) if kind else ()), *STANDING.get(addon, ())) for one in _items(applying, each)]
     claims = [one for one in _items(applying, CLAIM) if DRIVERS[addon] in _drivers(one)] if addon in DRIVERS else []
     services = [one for one in _items(applying, SERVICE) if _is_balanced(one, ALLOCATED[addon])] if addon in ALLOCATED else []
     return sorted(_named(one) for one in [*claims, *services, *found] if not _is_over(one, ends))

@@ -20,11 +20,11 @@ _DENYING = {
     "metallb": ("ipaddresspoolvalidationwebhook.metallb.io", "accepts a range that ends before it begins"),
 }
 """By addon whose webhooks only validate: the webhook that must deny the trial object, and the result if it does not."""
-_WORKLOADS = {"deployment": "deployments", "daemon_set": "daemonsets"}
+_WORKLOADS = {"deployment": "deployments", "daemon_set": "daemonsets", "metrics_deployment": "deployments"}
 
 
 def workloads(addon: dict[str, Any]) -> dict[str, str]:
-    """Return the paths of the addon's Deployment and DaemonSet in the API, by key of the plan."""
+    """Return the paths of the addon's Deployments and DaemonSet in the API, by key of the plan."""
     kinds = {key: plural for key, plural in _WORKLOADS.items() if addon.get(key)}
     return {key: f"/apis/apps/v1/namespaces/{addon['namespace']}/{plural}/{addon[key]}" for key, plural in kinds.items()}
 

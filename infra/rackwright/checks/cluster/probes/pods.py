@@ -158,6 +158,7 @@ def _request(context: ProbeContext) -> dict[str, Any]:
         "claims": "dra-example-driver" in addons,
         "training": _training(scheduler),
         "balancers": "metallb" in addons,
+        "scaling": "keda" in addons,
         "storage": mount,
         "outside": _outside(context) if context.declared.cluster["network"].get("gateway") else [],
         "seconds": _SECONDS,
