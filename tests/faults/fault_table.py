@@ -21,10 +21,11 @@ _STACKS: Final = {
     "lab-monitoring-external": frozenset({Feature.SITE_MONITORING, Feature.STACK_CLIENT, Feature.SITE_API}),
     "lab-k8s-flannel": frozenset({Feature.POD_NETWORK, Feature.FLANNEL, Feature.VXLAN}),
     "lab-k8s-ha": frozenset({Feature.VIRTUAL_ADDRESS}),
+    "lab-k8s-keda": frozenset({Feature.AUTOSCALING}),
     "lab-k8s-train": frozenset({Feature.WORKLOAD_IMAGES}),
     "lab-k8s-addons": frozenset(
         {Feature.ADDONS, Feature.ADDON_HOOKS, Feature.QUEUES, Feature.MEASUREMENTS}
-        | {Feature.LEADER_WORKER_SETS, Feature.PYTORCH_JOBS, Feature.DEVICE_CLAIMS, Feature.LOAD_BALANCERS, Feature.AUTOSCALING}
+        | {Feature.LEADER_WORKER_SETS, Feature.PYTORCH_JOBS, Feature.DEVICE_CLAIMS, Feature.LOAD_BALANCERS}
     ),
     "lab-k8s": frozenset(
         {Feature.KUBERNETES, Feature.KUBERNETES_GPUS, Feature.NAMESPACES, Feature.QUOTAS, Feature.CLAIMS, Feature.POLICIES}

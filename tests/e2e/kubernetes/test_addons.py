@@ -16,7 +16,7 @@ from rackwright.yaml_loader import load_yaml
 pytestmark = [pytest.mark.podman, pytest.mark.engine]
 
 STACK = "lab-k8s-addons"
-ADDONS = ["kueue", "jobset", "training-operator", "leaderworkerset", "dra-example-driver", "metrics-server", "metallb", "keda"]
+ADDONS = ["kueue", "jobset", "training-operator", "leaderworkerset", "dra-example-driver", "metrics-server", "metallb"]
 _QUEUE = "kueue.x-k8s.io/queue-name"
 
 
@@ -83,24 +83,6 @@ def balanced(name: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "List", "items": [pod, service]}
 
 
-def scaled(name: str) -> dict[str, Any]:
-    """Return a Deployment of no pod, and a ScaledObject that gives it a pod for each pod with a label, up to two."""
-    metadata = {"name": name, "namespace": "vision"}
-    container = {"name": "it", "image": own_image("probe"), "args": ["sleep", "900"]}
-    pod = {"metadata": {"labels": {"app": name}}, "spec": {"terminationGracePeriodSeconds": 0, "containers": [container]}}
-    deployment = {"replicas": 0, "selector": {"matchLabels": {"app": name}}, "template": pod}
-    trigger = {"type": "kubernetes-workload", "metadata": {"podSelector": f"work={name}", "value": "1"}}
-    spec = {"scaleTargetRef": {"name": name}, "minReplicaCount": 0, "maxReplicaCount": 2, "pollingInterval": 2, "cooldownPeriod": 2}
-    return {
-        "apiVersion": "v1",
-        "kind": "List",
-        "items": [
-            {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": deployment},
-            {"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": metadata, "spec": {**spec, "triggers": [trigger]}},
-        ],
-    }
-
-
 def autoscaler(deployment: str) -> dict[str, Any]:
     """Return an autoscaler by CPU, like that of the rendered model server."""
     metric = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
@@ -136,7 +118,6 @@ def test_up_passes_every_check(lab: Project) -> None:
         ("pods.leader_worker_set_runs", 1),
         ("pods.claimed_device_is_given", 2),
         ("pods.load_balancer_answers", 1),
-        ("pods.scaled_to_zero_and_back", 1),
     )
     for name, count in pods:
         assert [check["verdict"] for check in report["checks"] if check["id"].startswith(name)] == ["passed"] * count
@@ -224,7 +205,7 @@ def test_service_has_an_address_of_the_pool_and_keeps_its_addon(lab: Project) ->
     create_as(lab, "alice", json.dumps(balanced("web")))
     try:
         require_address(lab)
-        lab.edit(lambda cluster: cluster["scheduler"].update(addons=[name for name in ADDONS if name != "metallb"]))
+        lab.edit(lambda cluster: cluster["scheduler"].update(addons=ADDONS[:-1]))
         said = lab.pulumi("up", timeout=3000)
         assert not said.ok and "Service research/web" in said.output, said.output
     finally:
@@ -253,24 +234,6 @@ def test_metrics_server_serves_nodes_and_autoscaler(lab: Project) -> None:
         wait_for(lambda: kubectl(lab, f'-n vision get hpa idle -o "{reason}"'), lambda seen: seen == "ValidMetricFound")
     finally:
         kubectl(lab, "-n vision delete hpa/idle deployment/idle --wait=true")
-
-
-def test_scaled_object_follows_its_work_and_keeps_its_addon(lab: Project) -> None:
-    create_as(lab, "bob", json.dumps(scaled("follower")))
-    try:
-        for name in ("one", "two"):
-            kubectl(lab, f"-n vision run {name} --image={own_image('probe')} --labels=work=follower -- /usr/local/bin/probe sleep 900")
-        replicas = "-n vision get deployment follower -o jsonpath={.status.readyReplicas}"
-        wait_for(lambda: kubectl(lab, replicas), lambda seen: seen == "2")  # the second by the autoscaler, through the metrics server
-        kubectl(lab, "-n vision delete pod one two --wait=true")
-        wait_for(lambda: kubectl(lab, "-n vision get deployment follower -o jsonpath={.spec.replicas}"), lambda seen: seen == "0")
-        lab.edit(lambda cluster: cluster["scheduler"].update(addons=[name for name in ADDONS if name != "keda"]))
-        said = lab.pulumi("up", timeout=3000)
-        assert not said.ok and "ScaledObject vision/follower" in said.output, said.output
-    finally:
-        kubectl(lab, "-n vision delete scaledobject/follower deployment/follower --wait=true")
-        kubectl(lab, "-n vision delete pod one two --ignore-not-found --wait=true")
-        lab.edit(lambda cluster: cluster["scheduler"].update(addons=ADDONS))
 
 
 def test_addon_with_running_job_is_not_removed(lab: Project) -> None:
