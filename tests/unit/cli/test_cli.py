@@ -169,8 +169,24 @@ def test_the_plan_for_people(run: Run) -> None:
         "worker0   10.77.0.24  worker                         8     2048 MiB  8 x h100  -     in",
     ]
     assert "sharedfs  moosefs  /mnt/sharedfs  storage0  all nodes" in ended.out
-    assert "gpu        worker0, worker1  yes" in ended.out
+    assert "gpu        worker[0-1]  yes" in ended.out
     assert "fabric: infiniband NDR, rail-optimised, 8 rails, 10 switches, 81 cables" in ended.out
+
+
+def test_plan_writes_many_nodes_as_host_list(run: Run) -> None:
+    """64 names in one cell made every line of the table a screen wide."""
+    lines = run("plan", "rack-h100").out.splitlines()
+    assert "gpu        worker[0-63]  yes      7d" in lines
+    assert "scratch  moosefs  /mnt/scratch  storage[0-3]  all nodes" in lines
+    assert max(map(len, lines)) < 130
+
+
+def test_plan_of_one_machine_has_singulars_and_no_empty_table(run: Run) -> None:
+    """A runner has neither storage nor partitions."""
+    out = run("plan", "runner-gb10").out
+    assert out.startswith("stack runner-gb10 on hosts: 1 node, 1 GPU, level checks")
+    assert "storage" not in out and "partition" not in out
+    assert run("validate", "runner-gb10").out.splitlines()[-1].startswith("stack runner-gb10: valid, 1 node,")
 
 
 def test_the_plan_of_machines_names_the_one_that_all_others_are_reached_through(run: Run) -> None:
