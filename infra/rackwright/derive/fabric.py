@@ -42,7 +42,7 @@ def gpus_of(cluster: Cluster, declared: Fabric) -> dict[str, int]:
 def hcas_of(cluster: Cluster, declared: Fabric) -> tuple[str, ...]:
     """Return device names by rail. Cards of virtual machines have software RDMA devices, which the role `roce` names.
 
-    A stack file with more GPUs per node than rule gpu-count accepts can stand for any number of rails: at most MAX_RAILS names are returned.
+    Returns at most MAX_RAILS names, since the rules also see stack files with more GPUs per node than rule gpu-count accepts.
     """
     driver = "rxe" if isinstance(cluster.target, VmTarget) else "mlx5_"
     return declared.hcas or tuple(f"{driver}{rail}" for rail in range(min(rails_of(cluster, declared), MAX_RAILS)))

@@ -62,9 +62,7 @@ def test_damaged_inventory_is_named(
 
 
 @pytest.mark.parametrize("damage", ["cut", "list", "binary"])
-def test_damaged_drift_history_is_named(
-    damage: str, lab: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_damaged_drift_history_is_named(damage: str, lab: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     paths.drift_history(lab).write_bytes(DAMAGES[damage])
     found = run_cli(monkeypatch, capsys, "drift-history", lab)
     assert (found.code, found.out) == (3, "")

@@ -120,4 +120,5 @@ def test_mistakes_are_findings(mistakes: Any) -> None:
         for finding in findings(stack, mutated(stack, place, kind)):
             assert finding.path and finding.cause and finding.hint, what
             # A missing section has no line; what is wrong with a key that the file has is on its line.
-            assert finding.line or finding.rule.endswith(("missing", "missing-key")) or kind in {"deleted", "misspelt"}, f"{what}: {finding}"
+            is_missing = kind in {"deleted", "misspelt"} or finding.rule.endswith(("missing", "missing-key"))
+            assert finding.line or is_missing, f"{what}: {finding}"

@@ -43,7 +43,10 @@ def _storage(plan: Plan) -> str:
 def _partitions(slurm: Slurm) -> str:
     return table(
         ["partition", "nodes", "default", "max time"],
-        [[p.name, compressed(p.nodes), "yes" if p.default else None, format_seconds(p.max_time) if p.max_time else None] for p in slurm.partitions],
+        [
+            [p.name, compressed(p.nodes), "yes" if p.default else None, format_seconds(p.max_time) if p.max_time else None]
+            for p in slurm.partitions
+        ],
     )
 
 
@@ -67,8 +70,9 @@ def _headline(plan: Plan) -> str:
     gpus = sum(node.gpus.count for node in plan.nodes if node.gpus and node.is_in)
     nodes = counted(len(plan.nodes), "node")
     taking_part = f"{len(plan.groups['nodes'])} of {nodes} in" if plan.groups["out"] else nodes
+    taking_part += f", {counted(gpus, 'GPU')}"
     simulated = f"; simulated: {', '.join(plan.simulated)}" if plan.simulated else ""
-    first = f"stack {plan.stack} on {plan.target.kind}: {taking_part}, {counted(gpus, 'GPU')}, level {plan.level}, {plan.network.cidr}{simulated}"
+    first = f"stack {plan.stack} on {plan.target.kind}: {taking_part}, level {plan.level}, {plan.network.cidr}{simulated}"
     return f"{first}\naccess: {_way_in(plan)}"
 
 
