@@ -245,6 +245,13 @@ def test_a_missing_price_is_a_question_mark_and_a_least_sum(run: Run) -> None:
     assert json.loads(run("cost", "aws-cpu", "--json").out)["complete"] is False
 
 
+def test_cost_without_any_price_has_no_sum(run: Run) -> None:
+    """`at least 0.00 USD` reads like a price."""
+    out = run("cost", "rack-h100").out
+    assert out.splitlines()[-1] == "stack rack-h100: cost unknown, no price is known"
+    assert "0.00 USD" not in out
+
+
 def test_machines_of_one_s_own_are_compared_with_rented_ones(run: Run, tmp_path: Path) -> None:
     """With the same GPUs in EC2, or with another stack."""
     file = tmp_path / "Pulumi.budget-vms.yaml"
