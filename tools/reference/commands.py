@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from rackwright.cli.commands import COMMANDS, Commands
+from rackwright.cli.command_group import Commands
+from rackwright.cli.commands import COMMANDS
 from reference.markdown import cell, code, head, table
 
 _TEXT: Final = """`rackwright --help` lists the commands, `rackwright COMMAND --help` prints one section of this page. STACK is the

@@ -1,13 +1,8 @@
-"""The table of commands. A command's module is imported only when the command runs, to keep start-up fast."""
+"""The table of commands."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib import import_module
-from typing import Any, Final
-
-import typer
-from typer.core import TyperGroup
+from typing import Final
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "new": ("rackwright.cli.new:new", "Create a project folder with a stack file, for clusters of one repository."),
@@ -47,33 +42,3 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "schema": ("rackwright.cli.schema:schema", "Print the JSON schema of stack files, for editors."),
 }
 """Command -> (module:function, one line of help), in the order of the help text."""
-
-
-class Commands(TyperGroup):
-    """The commands of the table, each created on first use."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Return all command names, for completion and suggestions."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command with this name, or None."""
-        entry = COMMANDS.get(cmd_name)
-        if entry is None:
-            return None
-        module, function = entry[0].split(":")
-        return _command(cmd_name, getattr(import_module(module), function))
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the list of commands in the help text without importing their modules."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
-
-
-def _command(name: str, function: Callable[..., Any]) -> Any:
-    if isinstance(function, typer.Typer):  # A command with subcommands.
-        function.info.name = name
-        return typer.main.get_command(function)
-    single = typer.Typer(add_completion=False, rich_markup_mode=None)
-    single.command(name, context_settings=getattr(function, "settings", None))(function)
-    return typer.main.get_command(single)

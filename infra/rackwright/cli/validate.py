@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from rackwright.cli.render.table import counted
 from rackwright.model.finding import Severity
 from rackwright.operations import validation
 from rackwright.operations.stack import ValidatedStack
@@ -64,5 +65,5 @@ def _summary(judged: ValidatedStack) -> str:
     counts = {level: sum(finding.level is level for finding in judged.findings) for level in Severity}
     said = [f"{count} {level}{'s' if count > 1 and level is not Severity.INFO else ''}" for level, count in counts.items() if count]
     if judged.ok and judged.loaded.cluster is not None:
-        said.insert(0, f"valid, {sum(group.count for group in judged.loaded.cluster.groups.values())} nodes")
+        said.insert(0, f"valid, {counted(sum(group.count for group in judged.loaded.cluster.groups.values()), 'node')}")
     return f"stack {judged.loaded.stack}: {', '.join(said)}"

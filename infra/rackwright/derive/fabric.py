@@ -10,7 +10,7 @@ from rackwright.catalog.switches import HcaPort, Switch, links_worth, switches
 from rackwright.derive.fabric_layout import Layout, compute_layout
 from rackwright.derive.layout import capacity_of
 from rackwright.model.cluster import Cluster
-from rackwright.model.fabric.switches import DEFAULT_SWITCH, Fabric, FabricKind
+from rackwright.model.fabric.switches import DEFAULT_SWITCH, MAX_RAILS, Fabric, FabricKind
 from rackwright.model.groups import node_names_of
 from rackwright.model.targets.vm import VmTarget
 
@@ -40,9 +40,12 @@ def gpus_of(cluster: Cluster, declared: Fabric) -> dict[str, int]:
 
 
 def hcas_of(cluster: Cluster, declared: Fabric) -> tuple[str, ...]:
-    """Return device names by rail. Cards of virtual machines have software RDMA devices, which the role `roce` names."""
+    """Return device names by rail. Cards of virtual machines have software RDMA devices, which the role `roce` names.
+
+    Returns at most MAX_RAILS names, since the rules also see stack files with more GPUs per node than rule gpu-count accepts.
+    """
     driver = "rxe" if isinstance(cluster.target, VmTarget) else "mlx5_"
-    return declared.hcas or tuple(f"{driver}{rail}" for rail in range(rails_of(cluster, declared)))
+    return declared.hcas or tuple(f"{driver}{rail}" for rail in range(min(rails_of(cluster, declared), MAX_RAILS)))
 
 
 def places_of(cluster: Cluster, declared: Fabric) -> dict[str, int]:

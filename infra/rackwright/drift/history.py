@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Final
 
 from rackwright.drift.difference import CLUSTER, Category, DriftItem, Layer
 from rackwright.drift.document import DriftReport, State
+from rackwright.errors import UndeterminedError
 
 _VERSION: Final = 1
 """Version of the tables below, kept in the database as `user_version` (https://www.sqlite.org/pragma.html#pragma_user_version)."""
@@ -107,17 +108,27 @@ class History:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._file.touch(mode=0o600)
-        base = sqlite3.connect(self._file, timeout=10)
+        """Yield the database; raise UndeterminedError if it is damaged, cannot be written, or is locked for 10 s."""
         try:
-            with base:
-                base.executescript(_TABLES)
-                base.execute(f"PRAGMA user_version = {_VERSION}")
-            with base:
-                yield base
-        finally:
-            base.close()
+            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._file.touch(mode=0o600)
+            with closing(sqlite3.connect(self._file, timeout=10)) as base:
+                with base:
+                    base.executescript(_TABLES)
+                    base.execute(f"PRAGMA user_version = {_VERSION}")
+                with base:
+                    yield base
+        except sqlite3.OperationalError as refused:  # A full disk, a folder in its place, a lock: the content can be good.
+            hint = "check the disk, and the file's type and mode"
+            raise UndeterminedError(f"cannot open or write the drift history: {refused}", path=str(self._file), hint=hint) from None
+        except sqlite3.DatabaseError as damaged:
+            if type(damaged) is not sqlite3.DatabaseError:  # A subclass reports a mistake of a statement, not of the file.
+                raise
+            hint = "move the file away: the next `rackwright drift` starts a new history"
+            raise UndeterminedError(f"the drift history is damaged: {damaged}", path=str(self._file), hint=hint) from None
+        except OSError as refused:
+            hint = "check the disk, and the file's type and mode"
+            raise UndeterminedError(f"cannot be written: {refused.strerror}", path=str(self._file), hint=hint) from None
 
 
 def _was_scanned(drift: DriftReport, one: DriftItem) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from rackwright.drivers import ssh_connections
 from rackwright.errors import RackwrightError
-from rackwright.yaml_loader import load_yaml
+from rackwright.inventory.reader import load_document
 
 _POLLS: Final = 4.0
 """Seconds for two polls in which Slurm reads the power of its nodes (slurm.conf, power_save_interval)."""
@@ -72,8 +72,9 @@ class PowerSavingNodes:
 
 def from_inventory(inventory: Path, only: Collection[str] = ()) -> PowerSavingNodes | None:
     """Return the power saving in the inventory of a stack that is up."""
-    found = load_yaml(inventory.read_text(encoding="utf-8")) if inventory.is_file() else None
-    return PowerSavingNodes.of(found["all"]["vars"]["cluster"]["scheduler"], only) if found else None
+    if not inventory.is_file():
+        return None
+    return PowerSavingNodes.of(load_document(inventory)["all"]["vars"]["cluster"]["scheduler"], only)
 
 
 async def ignore_progress(_text: str) -> None:

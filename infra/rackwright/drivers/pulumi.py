@@ -43,9 +43,9 @@ def install_prerequisites(stack: str) -> None:
     Do nothing in a checkout, where `make` installs them.
     Raises InputError for an unknown stack, and RackwrightError with the reason above it on standard error.
     """
+    find_stack_file(stack.rpartition("/")[2], paths.stacks())
     if layout.is_checkout():
         return
-    find_stack_file(stack.rpartition("/")[2], paths.stacks())
     where = ["--venv", sys.prefix, "--project", str(layout.project_root()), "--stack", stack]
     done = subprocess.run([sys.executable, "-I", str(layout.product_root() / layout.BOOTSTRAP), "installed", *where], check=False)
     if done.returncode:

@@ -36,6 +36,8 @@ def read(file: Path) -> ClusterPlan | None:
         return ClusterPlan(cluster, Plan.from_data(data["plan"]), converged=bool(data["converged"]))
     except FileNotFoundError:
         return None
+    except OSError as refused:
+        raise UndeterminedError(f"cannot be read: {refused.strerror}", path=str(file), hint="check the file's type and mode") from None
     except (ValidationError, ValueError, KeyError, TypeError) as error:
         cause = f"{error.error_count()} of its fields are not known" if isinstance(error, ValidationError) else str(error)
         raise UndeterminedError(

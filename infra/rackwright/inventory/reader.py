@@ -21,6 +21,10 @@ SCHEMA: Final = "rackwright.inventory/7"
 WITHOUT_SACKD: Final = frozenset({"debian-12", "ubuntu-22.04", "ubuntu-24.04", "rocky-9"})
 """Operating systems whose packages of Slurm have no sackd (23.11 and later): roles/slurm_login/vars/main.yml."""
 
+_ESSENTIAL: Final = (("all", "vars", "handover"), ("all", "vars", "cluster"), ("all", "children"), ("all", "hosts"))
+"""The mappings of every inventory, of each version of the contract."""
+_WRITE_AGAIN: Final = "run `pulumi up --refresh --stack STACK` to write it again"
+"""A plain `up` keeps the file: Converge writes it when it applies the phases and when it is refreshed."""
 
 OPTIONAL_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "monitoring_node": (),
@@ -88,14 +92,53 @@ class Inventory:
 
 def load(inventory: Path) -> Inventory:
     """Read an inventory file; raise InputError if it is missing or invalid."""
+    return from_document(load_document(inventory), inventory)
+
+
+def from_document(document: Mapping[str, Any], inventory: Path) -> Inventory:
+    """Return the declared cluster of an inventory file's data; raise InputError if it is incomplete."""
     try:
-        return from_inventory(load_yaml(inventory.read_text(encoding="utf-8")))
+        return from_inventory(document)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise _invalid(inventory, f"it lacks {error}" if isinstance(error, KeyError) else str(error)) from None
+
+
+def load_document(inventory: Path) -> dict[str, Any]:
+    """Return the data of an inventory file; raise InputError if it is missing, unreadable, or has no plan of a cluster."""
+    try:
+        found = load_yaml(inventory.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(
             "no inventory found; the stack has not been applied", path=str(inventory), hint="run `rackwright up STACK`"
         ) from None
-    except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"invalid inventory: {error!r}", path=str(inventory), hint="run `rackwright up STACK` to write it again") from None
+    except OSError as refused:
+        raise InputError(f"cannot be read: {refused.strerror}", path=str(inventory), hint="check the file's type and mode") from None
+    except UnicodeDecodeError:
+        raise _invalid(inventory, "it is not UTF-8 text") from None
+    except yaml.YAMLError as broken:
+        raise _invalid(inventory, _first_problem(broken)) from None
+    missing = next((" -> ".join(place) for place in _ESSENTIAL if not isinstance(_inside(found, place), dict)), None)
+    if missing:
+        raise _invalid(inventory, f"it has no mapping {missing}")
+    document: dict[str, Any] = found
+    return document
+
+
+def _inside(found: Any, place: tuple[str, ...]) -> Any:
+    for key in place:
+        found = found.get(key) if isinstance(found, dict) else None
+    return found
+
+
+def _first_problem(broken: yaml.YAMLError) -> str:
+    """Return the place and the cause of a YAML error in one line."""
+    mark = getattr(broken, "problem_mark", None)
+    where = f"line {mark.line + 1}: " if mark else ""
+    return where + str(getattr(broken, "problem", None) or broken).splitlines()[0]
+
+
+def _invalid(inventory: Path, why: str) -> InputError:
+    return InputError(f"invalid inventory: {why}", path=str(inventory), hint=_WRITE_AGAIN)
 
 
 def from_inventory(inventory: Mapping[str, Any]) -> Inventory:

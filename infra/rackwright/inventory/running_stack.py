@@ -8,9 +8,8 @@ from typing import Any
 
 from rackwright.errors import InputError
 from rackwright.inventory import paths
-from rackwright.inventory.reader import Inventory, from_inventory
+from rackwright.inventory.reader import Inventory, from_document, load_document
 from rackwright.stackfile.load import find_stack_file, stack_name
-from rackwright.yaml_loader import load_yaml
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +22,7 @@ class RunningStack:
     @classmethod
     def of(cls, name: str) -> RunningStack:
         """Return the stack of this name; raise InputError if it is not up, or was applied by a version with another inventory."""
-        return cls(name, from_inventory(load_inventory(name)))
+        return cls(name, from_document(load_inventory(name), paths.inventory(name)))
 
 
 def require_up(stack: str) -> Path:
@@ -55,7 +54,5 @@ def require_slurm(stack: str, what: str) -> None:
 
 
 def load_inventory(stack: str) -> dict[str, Any]:
-    """Return the inventory of the last run; raise InputError if the stack is not up."""
-    file = require_up(stack)
-    found: dict[str, Any] = load_yaml(file.read_text(encoding="utf-8"))
-    return found
+    """Return the inventory of the last run; raise InputError if the stack is not up, or if the file is damaged."""
+    return load_document(require_up(stack))

@@ -131,6 +131,6 @@ def _write_picture(stack: str, plan: Plan) -> None:
 
 def _private(path: Path, content: str) -> None:
     """Write a file that only its owner may read, completely or not at all; keep a file with the same content."""
-    if path.exists() and path.read_text(encoding="utf-8") == content:
+    if path.is_file() and path.read_bytes() == content.encode():
         return
     write_atomic(path, content, 0o600)

@@ -76,7 +76,9 @@ def read(file: Path) -> Report:
         return report_from_dict(json.loads(file.read_text(encoding="utf-8")))
     except FileNotFoundError:
         raise UndeterminedError("no verdict recorded", path=str(file), hint="run `rackwright verify STACK`") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except OSError as refused:
+        raise UndeterminedError(f"cannot be read: {refused.strerror}", path=str(file), hint="check the file's type and mode") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UndeterminedError(
             f"invalid report: {error}", path=str(file), hint="run `rackwright verify STACK` to write it again"
         ) from None

@@ -20,6 +20,8 @@ from rackwright.stackfile.yaml_reader import Document, Place, Written
 
 CONFIG_KEY: Final = "rackwright:cluster"
 _OWN_PREFIX: Final = "rackwright:"
+_MAX_NAME: Final = 200
+"""Maximum length of a stack's name. Chosen: a file name has at most 255 bytes on Linux (limits.h, NAME_MAX), less prefix and suffix."""
 
 
 @dataclass(frozen=True)
@@ -111,10 +113,13 @@ def stack_name(file: Path) -> str:
 def find_stack_file(stack: str, stacks: Path) -> Path:
     """Return the stack file for a name or a path; raise InputError with the most similar name if it does not exist."""
     given = Path(stack)
+    if len(given.name) > _MAX_NAME:
+        raise InputError(f"the name has {len(given.name)} characters (expected at most {_MAX_NAME})", path=f"{stack[:60]}…")
     if "/" in stack or given.suffix in {".yaml", ".yml"}:
         if given.is_file():
             return given
-        raise InputError("file does not exist", path=stack, hint=f"pass the path of a stack file, or the name of a stack in {stacks.name}/")
+        cause = "is a folder" if given.is_dir() else "is not a regular file" if given.exists() else "file does not exist"
+        raise InputError(cause, path=stack, hint=f"pass the path of a stack file, or the name of a stack in {stacks.name}/")
     file = stacks / f"Pulumi.{stack}.yaml"
     if file.is_file():
         return file

@@ -169,8 +169,24 @@ def test_the_plan_for_people(run: Run) -> None:
         "worker0   10.77.0.24  worker                         8     2048 MiB  8 x h100  -     in",
     ]
     assert "sharedfs  moosefs  /mnt/sharedfs  storage0  all nodes" in ended.out
-    assert "gpu        worker0, worker1  yes" in ended.out
+    assert "gpu        worker[0-1]  yes" in ended.out
     assert "fabric: infiniband NDR, rail-optimised, 8 rails, 10 switches, 81 cables" in ended.out
+
+
+def test_plan_writes_many_nodes_as_host_list(run: Run) -> None:
+    """64 names in one cell made every line of the table a screen wide."""
+    lines = run("plan", "rack-h100").out.splitlines()
+    assert "gpu        worker[0-63]  yes      7d" in lines
+    assert "scratch  moosefs  /mnt/scratch  storage[0-3]  all nodes" in lines
+    assert max(map(len, lines)) < 130
+
+
+def test_plan_of_one_machine_has_singulars_and_no_empty_table(run: Run) -> None:
+    """A runner has neither storage nor partitions."""
+    out = run("plan", "runner-gb10").out
+    assert out.startswith("stack runner-gb10 on hosts: 1 node, 1 GPU, level checks")
+    assert "storage" not in out and "partition" not in out
+    assert run("validate", "runner-gb10").out.splitlines()[-1].startswith("stack runner-gb10: valid, 1 node,")
 
 
 def test_the_plan_of_machines_names_the_one_that_all_others_are_reached_through(run: Run) -> None:
@@ -227,6 +243,13 @@ def test_a_missing_price_is_a_question_mark_and_a_least_sum(run: Run) -> None:
     assert "?" in out
     assert "at least 0.55 USD per hour" in out
     assert json.loads(run("cost", "aws-cpu", "--json").out)["complete"] is False
+
+
+def test_cost_without_any_price_has_no_sum(run: Run) -> None:
+    """`at least 0.00 USD` reads like a price."""
+    out = run("cost", "rack-h100").out
+    assert out.splitlines()[-1] == "stack rack-h100: cost unknown, no price is known"
+    assert "0.00 USD" not in out
 
 
 def test_machines_of_one_s_own_are_compared_with_rented_ones(run: Run, tmp_path: Path) -> None:

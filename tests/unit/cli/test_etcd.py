@@ -26,7 +26,8 @@ class Stack:
         self.limits: list[list[str]] = []
 
     def etcd(self, *words: str) -> tuple[object, str, str]:
-        paths.inventory("lab").write_text(yaml.safe_dump({"all": {"vars": {"cluster": {"scheduler": self.scheduler}}}}))
+        variables = {"handover": {}, "cluster": {"scheduler": self.scheduler}}
+        paths.inventory("lab").write_text(yaml.safe_dump({"all": {"vars": variables, "children": {}, "hosts": {}}}))
         self.monkeypatch.setattr(sys, "argv", ["rackwright", "etcd", *words])
         with pytest.raises(SystemExit) as ended:
             main.app()

@@ -18,7 +18,8 @@ def test_jobs_of_slurm_are_refused(
 ) -> None:
     monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path))
     paths.inventory("lab").parent.mkdir(parents=True)
-    paths.inventory("lab").write_text(yaml.safe_dump({"all": {"vars": {"cluster": {"scheduler": {"kind": "kubernetes"}}}}}))
+    variables = {"handover": {}, "cluster": {"scheduler": {"kind": "kubernetes"}}}
+    paths.inventory("lab").write_text(yaml.safe_dump({"all": {"vars": variables, "children": {}, "hosts": {}}}))
     monkeypatch.setattr(sys, "argv", ["rackwright", *words])
     with pytest.raises(SystemExit) as ended:
         main.app()

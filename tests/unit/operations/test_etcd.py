@@ -26,7 +26,8 @@ def file(lab: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         raise KeyboardInterrupt
 
     scheduler = {"kind": "kubernetes", "controllers": ["login0"]}
-    paths.inventory(lab).write_text(yaml.safe_dump({"all": {"vars": {"cluster": {"scheduler": scheduler}}}}))
+    variables = {"handover": {}, "cluster": {"scheduler": scheduler}}
+    paths.inventory(lab).write_text(yaml.safe_dump({"all": {"vars": variables, "children": {}, "hosts": {}}}))
     monkeypatch.setattr(ssh_connections, "connect_all", connect)
     monkeypatch.setattr(ansible, "play", interrupt)
     return tmp_path / "snapshot"

@@ -46,3 +46,13 @@ def test_the_fabric_s_picture_lies_beside_the_report_as_long_as_there_is_a_fabri
     assert paths.fabric_picture("mine").read_text() == picture(expand(cluster, "mine"))
     stack_files.write("mine", inputs("lab-small"))
     assert not paths.fabric_picture("mine").exists()
+
+
+def test_damaged_file_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    stack_files.write("mine", inputs("lab-small"))
+    whole = paths.inventory("mine").read_bytes()
+    paths.inventory("mine").write_bytes(b"\xff\xfe\x80\x81")
+    stack_files.write("mine", inputs("lab-small"))
+    assert paths.inventory("mine").read_bytes() == whole

@@ -81,6 +81,8 @@ def _source(line: CostLine) -> str:
 
 
 def _sums(stack: str, cluster: Cluster, cost: Cost) -> list[str]:
+    if not any(line.known for line in cost.lines):
+        return [f"stack {stack}: cost unknown, no price is known"]
     least = "" if cost.complete else "at least "
     hourly = cost.usd_per_hour
     said = []

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rackwright.cli.render.table import table
+from rackwright.cli.render.table import counted, table
+from rackwright.model.hostlists import compressed
 from rackwright.model.units import format_seconds
 from rackwright.plan import Plan, PlanNode
 from rackwright.plan.fabric import FabricPlan, wiring
@@ -20,22 +21,32 @@ def text(plan: Plan) -> str:
 def _sections(plan: Plan) -> Iterator[str]:
     yield _headline(plan)
     yield table(["node", "address", "roles", "cpus", "memory", "gpus", "rack", "state"], [_row(node) for node in plan.nodes])
-    yield table(
-        ["storage", "kind", "mount", "servers", "clients"],
-        [
-            [s.name, s.kind, s.mount, s.servers or ([s.existing.source] if s.existing else []), _most(s.clients, plan.groups["nodes"])]
-            for s in plan.storage
-        ],
-    )
-    yield _partitions(plan.scheduler) if plan.scheduler.kind == "slurm" else _kubernetes(plan.scheduler)
+    if plan.storage:
+        yield _storage(plan)
+    if plan.scheduler.kind != "slurm":
+        yield _kubernetes(plan.scheduler)
+    elif plan.scheduler.partitions:
+        yield _partitions(plan.scheduler)
     if plan.fabric is not None:
         yield _fabric(plan, plan.fabric)
+
+
+def _storage(plan: Plan) -> str:
+    everybody = plan.groups["nodes"]
+    rows = []
+    for one in plan.storage:
+        servers = compressed(one.servers) if one.servers else one.existing.source if one.existing else None
+        rows.append([one.name, one.kind, one.mount, servers, _most(one.clients, everybody)])
+    return table(["storage", "kind", "mount", "servers", "clients"], rows)
 
 
 def _partitions(slurm: Slurm) -> str:
     return table(
         ["partition", "nodes", "default", "max time"],
-        [[p.name, p.nodes, "yes" if p.default else None, format_seconds(p.max_time) if p.max_time else None] for p in slurm.partitions],
+        [
+            [p.name, compressed(p.nodes), "yes" if p.default else None, format_seconds(p.max_time) if p.max_time else None]
+            for p in slurm.partitions
+        ],
     )
 
 
@@ -57,9 +68,11 @@ def _fabric(plan: Plan, fabric: FabricPlan) -> str:
 
 def _headline(plan: Plan) -> str:
     gpus = sum(node.gpus.count for node in plan.nodes if node.gpus and node.is_in)
-    taking_part = f"{len(plan.groups['nodes'])} of {len(plan.nodes)} nodes in" if plan.groups["out"] else f"{len(plan.nodes)} nodes"
+    nodes = counted(len(plan.nodes), "node")
+    taking_part = f"{len(plan.groups['nodes'])} of {nodes} in" if plan.groups["out"] else nodes
+    taking_part += f", {counted(gpus, 'GPU')}"
     simulated = f"; simulated: {', '.join(plan.simulated)}" if plan.simulated else ""
-    first = f"stack {plan.stack} on {plan.target.kind}: {taking_part}, {gpus} GPUs, level {plan.level}, {plan.network.cidr}{simulated}"
+    first = f"stack {plan.stack} on {plan.target.kind}: {taking_part}, level {plan.level}, {plan.network.cidr}{simulated}"
     return f"{first}\naccess: {_way_in(plan)}"
 
 
@@ -76,4 +89,4 @@ def _row(node: PlanNode) -> list[object]:
 
 
 def _most(names: tuple[str, ...], everybody: tuple[str, ...]) -> str:
-    return "all nodes" if set(names) == set(everybody) else ", ".join(names)
+    return "all nodes" if set(names) == set(everybody) else compressed(names)

@@ -18,6 +18,15 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells)
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "node"), counted(0, "GPU")
+    ('1 node', '0 GPUs')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def _cell(value: object) -> str:
     if value is None or value == "":
         return "-"

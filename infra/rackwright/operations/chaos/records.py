@@ -27,7 +27,7 @@ def load_all(stack: str) -> Iterator[dict[str, Any]]:
             found = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue
-        if found.get("schema") == report.SCHEMA:
+        if isinstance(found, dict) and found.get("schema") == report.SCHEMA:
             yield found
 
 

@@ -19,11 +19,11 @@ from rackwright.drift.difference import ScanMethod
 from rackwright.drivers import ansible, remote_exec
 from rackwright.drivers.ansible_child import private_tempdir
 from rackwright.inventory import paths
+from rackwright.inventory.reader import load_document
 from rackwright.model.hostlists import compressed
 from rackwright.operations.check_mode import recording, replay, secret_placeholders, suspended_daemons
 from rackwright.operations.check_mode.suspended_daemons import Suspended
 from rackwright.time_limits import slowness
-from rackwright.yaml_loader import load_yaml
 
 ProgressCallback = Callable[[str], Awaitable[None]]
 DEFAULT_SITE: Final = "site.yml"
@@ -52,7 +52,7 @@ class PlaybookRun:
 
     @cached_property
     def _all(self) -> dict[str, Any]:
-        found: dict[str, Any] = load_yaml(self.inventory.read_text(encoding="utf-8"))["all"]
+        found: dict[str, Any] = load_document(self.inventory)["all"]
         return found
 
     @property
