@@ -98,23 +98,29 @@ def test_silence_of_all_neighbours_is_unknown() -> None:
 
 PING = """#!/bin/sh
 for a; do :; done
-case "$*" in
-  *"-c 1 "*) touch "$(dirname "$0")/known-$a"; exit 0 ;;
-esac
-[ -e "$(dirname "$0")/known-$a" ] && n=100 || n=94
-printf 'PING %s 56(84) bytes of data.\n64 bytes from %s: icmp_seq=100 ttl=64 time=1 ms\n\n' "$a" "$a"
-printf -- '--- %s ping statistics ---\n100 packets transmitted, %s received, 6%% packet loss, time 198ms\n' "$a" "$n"
+while [ "$1" != -c ]; do shift; done
+n=$2
+[ "$a" = 192.0.2.1 ] && [ $n = 100 ] && n=94
+[ "$a" = 192.0.2.2 ] && n=$((n * 9 / 10))
+[ "$a" = 192.0.2.3 ] && n=0
+[ $n = 0 ] || reply="64 bytes from $a: icmp_seq=$2 ttl=64 time=1 ms"
+printf 'PING %s 56(84) bytes of data.\n%s\n\n' "$a" "$reply"
+printf -- '--- %s ping statistics ---\n%s packets transmitted, %s received, ' "$a" "$2" "$n"
+printf '%s%% packet loss, time 198ms\n' $((100 - 100 * n / $2))
+[ $n != 0 ]
 """
-"""A ping that loses the first packets to an address that was not in use."""
+"""A ping that loses packets to an address once, to another one always, and has no reply from the third."""
 
 
-def test_packets_that_put_a_path_into_use_are_not_counted(tmp_path: Path) -> None:
+def test_loss_is_confirmed_by_a_second_series(tmp_path: Path) -> None:
     stub = tmp_path / "ping"
     stub.write_text(PING, encoding="utf-8")
     stub.chmod(0o755)
-    command = ping_command(["192.0.2.1", "192.0.2.2"])
-    done = subprocess.run(
-        ["sh", "-c", command], env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}, stdout=subprocess.PIPE, text=True, check=True
-    )
-    ways = parse_ping_statistics(done.stdout)
-    assert ways == tuple(PingStatistics(f"192.0.2.{host}", 100, 100, 100) for host in (1, 2))
+    command = ping_command(f"192.0.2.{host}" for host in range(1, 5))
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(["sh", "-c", command], env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    once, always, absent, none = parse_ping_statistics(done.stdout)
+    assert once == PingStatistics("192.0.2.1", 200, 200, 200)
+    assert always == PingStatistics("192.0.2.2", 200, 180, 200)
+    assert absent == PingStatistics("192.0.2.3", 100, 0, None)
+    assert none == PingStatistics("192.0.2.4", 100, 100, 100)
