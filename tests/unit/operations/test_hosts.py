@@ -78,7 +78,7 @@ def test_import_refuses_other_target(tmp_path: Path) -> None:
 def test_scan_asks_each_machine_for_declared_properties(file: Path, preflight: Preflight) -> None:
     found = scan_machines(str(file))
     assert [one.name for one in found.machines] == ["login0", "worker0", "worker1"] and found.file == file
-    assert preflight.asked["requests"][1].declared == Declared("debian-13", 8, 16384, 0, False, None, 22)
+    assert preflight.asked["requests"][1].declared == Declared("debian-13", 8, 16384, 0, False, None, 22, admitted=("10.20.0.2",))
     assert preflight.asked["via"] == preflight.asked["requests"][0].route and (preflight.asked["keys"], preflight.asked["adopted"]) == (
         [],
         False,

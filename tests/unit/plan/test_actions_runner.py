@@ -42,7 +42,7 @@ def test_stack_of_runners_has_no_scheduler(stack: str) -> None:
     declared = from_inventory(handed_over(plan))
     assert Feature.ACTIONS_RUNNER in declared.features and Feature.SLURM not in declared.features
     owed = {item.spec.subject for item in plan_checks(declared, checks(), Level.FULL).expected.values()}
-    assert owed == {"node", "users", "sshd", "firewall", "gpu", "software", "runner"}
+    assert owed == {"node", "network", "users", "sshd", "firewall", "gpu", "software", "runner"}
 
 
 @pytest.mark.parametrize("stack", STACKS)

@@ -58,7 +58,7 @@ def test_checks_that_refuse_the_hand_over_leave_the_verdict_unknown(tmp_path: Pa
     """As that of another version of rackwright; and an older report, should there be one, is not taken for an answer."""
     monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path))
     paths.prepare("lab")
-    paths.inventory("lab").write_text("all: {vars: {cluster: {scheduler: {}}}}")
+    paths.inventory("lab").write_text("all: {vars: {handover: {}, cluster: {scheduler: {}}}, children: {}, hosts: {}}")
     stale = tmp_path / "report.json"
     stale.write_text('{"verdict": "passed"}')
 
