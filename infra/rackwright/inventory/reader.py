@@ -91,12 +91,8 @@ class Inventory:
 
 
 def load(inventory: Path) -> Inventory:
-    """Read an inventory file; raise InputError if it is missing or invalid."""
-    return from_document(load_document(inventory), inventory)
-
-
-def from_document(document: Mapping[str, Any], inventory: Path) -> Inventory:
-    """Return the declared cluster of an inventory file's data; raise InputError if it is incomplete."""
+    """Read an inventory file; raise InputError if it is missing, damaged or incomplete."""
+    document = load_document(inventory)
     try:
         return from_inventory(document)
     except (KeyError, TypeError, AttributeError, ValueError) as error:

@@ -8,7 +8,7 @@ from typing import Any
 
 from rackwright.errors import InputError
 from rackwright.inventory import paths
-from rackwright.inventory.reader import Inventory, from_document, load_document
+from rackwright.inventory.reader import Inventory, load, load_document
 from rackwright.stackfile.load import find_stack_file, stack_name
 
 
@@ -22,7 +22,7 @@ class RunningStack:
     @classmethod
     def of(cls, name: str) -> RunningStack:
         """Return the stack of this name; raise InputError if it is not up, or was applied by a version with another inventory."""
-        return cls(name, from_document(load_inventory(name), paths.inventory(name)))
+        return cls(name, load(require_up(name)))
 
 
 def require_up(stack: str) -> Path:
