@@ -36,7 +36,7 @@ class Commands(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command. Typer validates arguments with pydantic and prints its prefix, which says nothing to a user."""
+        """Run the command. Typer validates arguments with pydantic, whose prefix (`Value error,`) is of no use to a user."""
         try:
             return super().invoke(ctx)
         except typer.BadParameter as wrong:

@@ -24,7 +24,7 @@ def require_all_read(links: Links) -> None:
 
 
 def test_bonds_have_all_links(node: Record, ask: Ask, expect: Expect) -> None:
-    """A bond with one dead member works, and nobody notices: the next fault takes the node off the network. Undeclared bonds count, too."""
+    """A bond with one dead member works, and raises no alarm. The next fault takes the node off the network. Undeclared bonds count, too."""
     links, planned = ask(LINKS), declared(node, "bonds")
     found: dict[str, str | UnreadableValue] = {}
     for name, bond in links.bonds.items():
@@ -41,7 +41,7 @@ def test_bonds_have_all_links(node: Record, ask: Ask, expect: Expect) -> None:
 
 
 def test_bonds_match_description(node: Record, ask: Ask, expect: Expect) -> None:
-    """A bond in another mode than its switch ports drops frames or uses one link; a stranger among its members is a wrong cable."""
+    """A bond in another mode than its switch ports drops frames or uses one link. An undeclared member is a wrong cable."""
     links, found, planned = ask(LINKS), dict[str, Any](), dict[str, str]()
     for name, wanted in declared(node, "bonds").items():
         planned[name], bond = wanted.mode, links.bonds.get(name)
