@@ -24,7 +24,7 @@ def require_all_read(links: Links) -> None:
 
 
 def test_bonds_have_all_links(node: Record, ask: Ask, expect: Expect) -> None:
-    """A bond with one dead member works, and raises no alarm. The next fault takes the node off the network. Undeclared bonds count, too."""
+    """A bond with one dead member works, and raises no alarm. The next fault takes the node off the network. Undeclared bonds count."""
     links, planned = ask(LINKS), declared(node, "bonds")
     found: dict[str, str | UnreadableValue] = {}
     for name, bond in links.bonds.items():
