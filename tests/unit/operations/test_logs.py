@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
+import yaml
 
 from rackwright.drivers import remote_exec, ssh_connections
 from rackwright.errors import InputError, UndeterminedError
@@ -159,10 +160,10 @@ def test_pod_of_slurm_stack_is_refused(nodes: Nodes, pod: str) -> None:
 
 
 @pytest.fixture
-def kubernetes(monkeypatch: pytest.MonkeyPatch, nodes: Nodes) -> Nodes:
+def kubernetes(nodes: Nodes) -> Nodes:
     inventory = load_inventory("lab")
     inventory["all"]["vars"]["cluster"]["scheduler"]["kind"] = "kubernetes"
-    monkeypatch.setattr("rackwright.inventory.running_stack.load_inventory", lambda stack: inventory)
+    paths.inventory("lab").write_text(yaml.safe_dump(inventory), encoding="utf-8")
     return nodes
 
 

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+import yaml
 
 from rackwright.drivers import remote_exec, ssh_connections
 from rackwright.errors import InputError, UndeterminedError
+from rackwright.inventory import paths
 from rackwright.inventory.running_stack import load_inventory
 from rackwright.operations import running_jobs
 from rackwright.operations.running_jobs import query_jobs
@@ -127,10 +129,10 @@ def test_silent_controllers_are_no_empty_list(nodes: Nodes) -> None:
         query_jobs("lab")
 
 
-def test_kubernetes_is_refused(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kubernetes_is_refused(nodes: Nodes) -> None:
     found = load_inventory("lab")
     found["all"]["vars"]["cluster"]["scheduler"]["kind"] = "kubernetes"
-    monkeypatch.setattr("rackwright.inventory.running_stack.load_inventory", lambda _: found)
+    paths.inventory("lab").write_text(yaml.safe_dump(found), encoding="utf-8")
     with pytest.raises(InputError, match="reads jobs of Slurm only"):
         query_jobs("lab")
 
