@@ -1,4 +1,4 @@
-"""The smoke run of a Kubernetes cluster: its request, and each check, passed on a good run and failed on its own bad one."""
+"""The checks of a Kubernetes smoke run: each passes on a good run and fails on its own bad one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import copy
 import inspect
 import json
 import re
-import shlex
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,8 +16,6 @@ from rackwright.checks.cluster import test_pods as checks
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
 from rackwright.checks.cluster.harness.probe import NodeBusyError
 from rackwright.checks.cluster.probes.pods import (
-    PODS,
-    REMAINING_PODS,
     Pods,
     parse_devices,
     parse_pods,
@@ -356,77 +353,3 @@ def test_pending_pod_is_unknown_with_reason():
 @pytest.mark.parametrize("said", ["", "none", "void"])
 def test_answers_for_nodes_without_gpus(said):
     assert parse_devices(json.dumps({"visible": said, "files": []})).visible == ()
-
-
-NODE = {"runs_workloads": True, "gpus": 8, "address": "10.0.0.1", "taints": ["gpu=yes:NoSchedule"]}
-SCHEDULER = {
-    "kind": "kubernetes",
-    "probe_image": "rackwright.local/probe:1",
-    "network": {"enforces_network_policy": False},
-    "folders": [{"path": "/mnt/s/kubernetes/research"}],
-    "nodes": [{"name": "login0", **NODE, "runs_workloads": False}, {"name": "w0", **NODE}, {"name": "w1", **NODE}],
-    "namespaces": [{"name": "research"}],
-    "objects": [
-        {"kind": "Namespace", "metadata": {"name": "research", "labels": {"pod-security.kubernetes.io/enforce": "baseline"}}},
-        {"kind": "ResourceQuota", "metadata": {"name": "quota", "namespace": "research"}, "spec": {"hard": {"pods": "40"}}},
-    ],
-}
-
-
-def place(*, speaking=("login0", "w0", "w1"), clients=("login0", "w0", "w1"), **scheduler):
-    """Return the controller of an invented plan."""
-    cluster = {"scheduler": {**SCHEDULER, **scheduler}, "storage": [{"mount": "/mnt/s", "clients": list(clients)}], "network": {}}
-    declared = SimpleNamespace(cluster=cluster, nodes=dict.fromkeys(["login0", "w0", "w1"]), members=lambda _: ("login0",))
-    return SimpleNamespace(node={"name": "login0"}, declared=declared, is_reachable=lambda name: name in speaking)
-
-
-def request(where):
-    """Return the request to the program on the node."""
-    return json.loads(shlex.split(PODS.command_at(where))[-1])
-
-
-class TestRequest:
-    def test_request_lists_responding_workers(self):
-        assert [node["name"] for node in request(place())["nodes"]] == ["w0", "w1"]
-        assert [node["name"] for node in request(place(speaking=("login0", "w1")))["nodes"]] == ["w1"]
-
-    def test_request_copies_applied_namespaces(self):
-        (found,) = request(place())["namespaces"]
-        assert (found["name"], found["level"], found["hard"]) == ("research", "baseline", {"pods": "40"})
-
-    def test_policies_are_tested_on_enforcing_networks(self):
-        policy = {"kind": "NetworkPolicy", "metadata": {"name": "default-deny", "namespace": "research"}, "spec": {"podSelector": {}}}
-        other = {**policy, "metadata": {"name": "default-deny", "namespace": "teaching"}}
-        objects = [*SCHEDULER["objects"], policy, other]
-        found = request(place(objects=objects, network={"enforces_network_policy": True}))["policies"]
-        assert found == [{"name": "default-deny", "spec": {"podSelector": {}}}]
-        assert request(place(objects=objects))["policies"] == []
-
-    @pytest.mark.parametrize(
-        ("key", "name"), [("groups", "leaderworkerset"), ("claims", "dra-example-driver"), ("balancers", "metallb"), ("scaling", "keda")]
-    )
-    def test_objects_of_addons_run_with_their_addon_only(self, key, name):
-        assert request(place())[key] is False
-        assert request(place(addons=[{"name": "jobset"}]))[key] is False
-        assert request(place(addons=[{"name": "jobset"}, {"name": name}]))[key] is True
-
-    def test_job_runs_with_its_addon_only(self):
-        assert request(place(addons=[{"name": "trainer"}]))["training"] is None
-        found = request(place(addons=[{"name": "training-operator"}], jobs="rackwright.local/jobs:1"))["training"]
-        assert found["image"] == "rackwright.local/jobs:1" and "MASTER_ADDR" in found["program"]
-
-    def test_storage_must_be_on_all_nodes(self):
-        assert request(place())["storage"] == "/mnt/s"
-        assert request(place(clients=("login0", "w0")))["storage"] is None
-        assert request(place(folders=[]))["storage"] is None
-
-    def test_missing_image_leaves_checks_unknown(self):
-        with pytest.raises(UndeterminedError, match="no image for the checks"):
-            PODS.command_at(place(probe_image=None))
-
-    def test_ended_objects_are_matched_by_name(self):
-        where = place()
-        where.node = {"name": "worker0"}
-        where.earlier_result = lambda *_: Pods(GOOD)
-        uid = GOOD["nodes"]["worker0"]["plain"]["uid"]
-        assert f"/var/lib/kubelet/pods/{uid}" in REMAINING_PODS.command_at(where)
