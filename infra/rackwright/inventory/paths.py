@@ -44,6 +44,11 @@ def machine_images() -> Path:
     return Path(caches).absolute() / "rackwright" / "machine-images"
 
 
+def image_lock() -> Path:
+    """Return the lock of image builds, shared by all stacks of this user, as the images are."""
+    return machine_images().with_name("image-builds.lock")
+
+
 def folder(stack: str) -> Path:
     """Return the folder of one stack."""
     return home() / stack

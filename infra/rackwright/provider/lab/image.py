@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from rackwright.drivers import base_image, image_build
 from rackwright.drivers.podman import image_exists
+from rackwright.provider.image_lock import image_lock
 from rackwright.provider.protocol.property_values import Properties
 from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext, Resource
 
@@ -30,9 +31,8 @@ class Image(Resource):
         """Build the image unless it is in local storage."""
         name = image_name(news)
         if not await image_exists(name):
-            base = await base_image.ensure(news["os"], news["source"], news.get("mirror"), operation.info)
-            baking = image_build.ImageBuild(base, name, news["os"], news["scheduler"], news.get("bundle"))
-            await image_build.bake(baking, operation.info, operation.status)
+            async with image_lock(operation.info):
+                await _build(operation, name, news)
         return LiveResource(name, {**news, "image": name})
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
@@ -45,6 +45,14 @@ class Image(Resource):
 
     async def delete(self, operation: RequestContext, state: RecordedState) -> None:
         """Do nothing: the image stays in the cache."""
+
+
+async def _build(operation: RequestContext, name: str, news: Properties) -> None:
+    if await image_exists(name):  # built by the run that held the lock
+        return
+    base = await base_image.ensure(news["os"], news["source"], news.get("mirror"), operation.info)
+    baking = image_build.ImageBuild(base, name, news["os"], news["scheduler"], news.get("bundle"))
+    await image_build.bake(baking, operation.info, operation.status)
 
 
 def image_name(news: Properties) -> str:

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from rackwright.drivers.vm import image_build
 from rackwright.inventory import paths
+from rackwright.provider.image_lock import image_lock
 from rackwright.provider.protocol.property_values import UNKNOWN, Properties
 from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext, Resource
 
@@ -25,7 +26,9 @@ class Image(Resource):
         """Build the image unless it is in the cache."""
         folder = _folder(news)
         if not image_build.is_complete(folder):
-            await image_build.build(news["node_image"], folder, operation.info)
+            async with image_lock(operation.info):
+                if not image_build.is_complete(folder):
+                    await image_build.build(news["node_image"], folder, operation.info)
         return LiveResource(str(folder), {**news, "folder": str(folder)})
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
