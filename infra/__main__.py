@@ -31,6 +31,7 @@ verification = Verification(
     generation=converge.generation,
     digests=program.verification_digests(),
     options=program.options(plan),
+    network_revision=built.network_revision,
     opts=pulumi.ResourceOptions(depends_on=objects),
 )
 outputs.export(plan, converge, verification)

@@ -23,7 +23,7 @@ _MADE = {
     "rackwright:lab:Image": {"image": "localhost/node:1"},
     "rackwright:lab:Node": {"instance_uid": "life-1"},
     "rackwright:vm:Image": {"folder": "/images/1"},
-    "rackwright:vm:Network": {"folder": "/machines/network"},
+    "rackwright:vm:Network": {"folder": "/machines/network", "revision": "r1"},
     "rackwright:vm:Volume": {"file": "/machines/volumes/1.raw", "device": "/dev/disk/by-id/virtio-rw1"},
     "rackwright:vm:Node": {"instance_uid": "life-1"},
     "rackwright:hosts:Host": {"instance_uid": "life-1", "public_key": "ssh-ed25519 AAAA"},
@@ -106,7 +106,8 @@ def built(plan: Plan) -> Recording:
         secrets = {"access_key": access.private_key}
         converge = Converge("converge", plan="{}", hosts=made.hosts, sources=made.sources, secrets=secrets, digests={}, options={})
         after = pulumi.ResourceOptions(depends_on=kubernetes.applied(plan, made, converge))
-        Verification("verification", level="smoke", generation=converge.generation, digests={}, options={}, opts=after)
+        inputs: dict[str, Any] = {"generation": converge.generation, "network_revision": made.network_revision}
+        Verification("verification", level="smoke", digests={}, options={}, **inputs, opts=after)
 
     # AWS is asked before the first resource; no test of resources has an account.
     with mock.patch.object(Account, "every", side_effect=AwsCredentialsError("no account", hint="none is needed")):

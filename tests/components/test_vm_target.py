@@ -70,6 +70,10 @@ def test_only_login_machine_forwards_a_port() -> None:
     assert published == {"login0": ["127.0.0.1:2237:22"], "worker0": [], "worker1": [], "storage0": []}
 
 
+def test_repaired_network_is_verified_again() -> None:
+    assert built(committed("lab-vm-small")).of("rackwright:test:Verification")["verification"]["network_revision"] == "r1"
+
+
 def topology_of(stack: str) -> Topology:
     """Return the network that a committed stack declares."""
     return parse(json.loads(built(committed(stack)).of("rackwright:vm:Network")["network"]["topology"]))

@@ -34,6 +34,8 @@ class TargetResult:
     """Folder on this machine with the Kubernetes bundle, for clusters without a repository."""
     host_keys: dict[str, pulumi.Input[str]] = field(default_factory=dict)
     """Private host keys that nodes get at their first converge, by node: those of nodes that cannot have them from the start."""
+    network_revision: pulumi.Input[str] | None = None
+    """A value that changes with every change and repair of a network that is a resource: the checks run again although no node changed."""
 
 
 class Target(Protocol):

@@ -325,7 +325,16 @@ class Verification(pulumi.CustomResource):
         generation: pulumi.Input[str],
         digests: Mapping[str, str],
         options: Mapping[str, Any],
+        network_revision: pulumi.Input[str] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        inputs = {"level": level, "generation": generation, "digests": digests, "options": options, "verdict": None, "run": None}
+        inputs = {
+            "level": level,
+            "generation": generation,
+            "digests": digests,
+            "options": options,
+            "verdict": None,
+            "run": None,
+            **({"network_revision": network_revision} if network_revision is not None else {}),
+        }
         super().__init__("rackwright:test:Verification", name, inputs, opts)

@@ -72,14 +72,17 @@ def status(state: RecordedState) -> Any:
 
 def test_running_network_needs_no_change(state: RecordedState) -> None:
     assert changes(state, state.inputs) == set() and status(state) == "running"
+    live = asyncio.run(Network().read(OPERATION, state))
+    assert live and live.outputs["revision"] == state.outputs["revision"]
 
 
 def test_pulled_cable_is_seen_without_a_refresh_and_plugged_in_again(state: RecordedState) -> None:
     client.set_link(Path(state.id), "leaf-spine-1", up=False)
     assert changes(state, state.inputs) == {"status"}
     assert status(state) == "leaf-spine-1: up False, declared True"
-    asyncio.run(Network().update(OPERATION, state, state.inputs))
+    repaired = asyncio.run(Network().update(OPERATION, state, state.inputs))
     assert changes(state, state.inputs) == set() and status(state) == "running"
+    assert repaired.outputs["revision"] != state.outputs["revision"], "the checks run again after a repair"
 
 
 def test_killed_network_is_seen_without_a_refresh_and_started_again(state: RecordedState) -> None:

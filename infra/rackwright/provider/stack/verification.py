@@ -29,7 +29,10 @@ _SHOWN: Final = 12
 
 
 class Verification(Resource):
-    """Inputs: level, generation (of Converge), digests, options. Outputs: verdict, totals, finished, run (new with every run)."""
+    """Inputs: level, generation (of Converge), digests, options, network_revision (of targets whose network is a resource).
+
+    Outputs: verdict, totals, finished, run (new with every run).
+    """
 
     token: ClassVar[str] = "rackwright:test:Verification"
     required: ClassVar[tuple[str, ...]] = ("level", "generation", "digests")

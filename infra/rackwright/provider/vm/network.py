@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import uuid
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -21,7 +22,7 @@ _STOPPED: Final = "stopped"
 class Network(Resource):
     """Inputs: stack, topology (JSON text), program (digest of the process's code).
 
-    Outputs: the same, `folder`, and `status`: `running`, `stopped`, or the differences.
+    Outputs: the same, `folder`, `revision` (new with every change and repair), and `status`: `running`, `stopped`, or the differences.
     """
 
     token: ClassVar[str] = "rackwright:vm:Network"
@@ -49,14 +50,14 @@ class Network(Resource):
         return found.with_change("status")
 
     def preview_outputs(self, news: Properties) -> Properties:
-        """Return the inputs with the folder."""
-        return {**news, "folder": str(_folder(news))}
+        """Return the inputs with the folder. The revision is unknown, so that a preview shows that the checks run again."""
+        return {**news, "folder": str(_folder(news)), "revision": UNKNOWN}
 
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
         """Start the process, or change the one that a killed run left."""
         folder = _folder(news)
         await asyncio.to_thread(client.apply, folder, topology.parse(json.loads(news["topology"])))
-        return LiveResource(str(folder), {**news, "folder": str(folder)})
+        return LiveResource(str(folder), {**news, "folder": str(folder), "revision": uuid.uuid4().hex})
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
         """Return the network as it runs. Differences from the declared one, such as a pulled cable, are in `status`."""

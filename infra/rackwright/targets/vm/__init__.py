@@ -32,4 +32,4 @@ def build(plan: Plan, access_key: pulumi.Input[str]) -> TargetResult:
         }
         for planned in plan.nodes
     }
-    return TargetResult(records)
+    return TargetResult(records, network_revision=switches.revision)

@@ -30,9 +30,12 @@ class MachineNetwork(pulumi.CustomResource):
     """The switches between virtual machines: one process on this machine."""
 
     folder: pulumi.Output[str]
+    revision: pulumi.Output[str]
+    """New with every change and repair."""
 
     def __init__(self, name: str, *, stack: str, topology: str, program: str, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("rackwright:vm:Network", name, {"stack": stack, "topology": topology, "program": program, "folder": None}, opts)
+        inputs = {"stack": stack, "topology": topology, "program": program, "folder": None, "revision": None}
+        super().__init__("rackwright:vm:Network", name, inputs, opts)
 
 
 class MachineVolume(pulumi.CustomResource):
