@@ -50,12 +50,12 @@ def serve(server: socket.socket) -> None:
             send(connection, {"QMP": {"version": {"qemu": {"major": 7, "minor": 2, "micro": 0}, "package": ""}, "capabilities": []}})
             for request in requests(connection):
                 command = request["execute"]
-                status = {"stop": "paused", "cont": "running", "system_reset": "running"}.get(command, status)
+                status = {"stop": "paused", "cont": "running"}.get(command, status)
                 if os.path.exists("panic"):
                     status = "guest-panicked"
                 if command == "cont":
                     send(connection, {"event": "RESUME", "timestamp": {"seconds": 1, "microseconds": 0}})
-                known = command in ("qmp_capabilities", "query-status", "stop", "cont", "system_reset", "set_link")
+                known = command in ("qmp_capabilities", "query-status", "stop", "cont", "set_link")
                 answer = {"return": {"status": status}} if known else {"error": {"class": "CommandNotFound", "desc": f"no {command}"}}
                 send(connection, {**answer, "id": request.get("id")})
 

@@ -89,12 +89,13 @@ def test_second_start_keeps_the_running_process(programs: Path, folder: Path) ->
     assert machine.start(folder) == before
 
 
-def test_panicked_machine_is_reset(programs: Path, folder: Path) -> None:
+def test_panicked_machine_is_started_again(programs: Path, folder: Path) -> None:
     machine.create(folder, spec(programs), IDENTITY)
     (folder / "panic").touch()
     assert machine.look(folder).status == machine.PANICKED
     (folder / "panic").unlink()
-    machine.reset(folder)
+    machine.stop(folder)
+    machine.start(folder)
     assert machine.look(folder).status == machine.RUNNING
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ import pytest
 from standins import qemu
 from support.killing import kill
 
-from rackwright.drivers.vm import machine, machine_spec, sweep
+from rackwright.drivers.vm import machine, machine_spec, qmp, sweep
+from rackwright.errors import UndeterminedError
 from rackwright.inventory import paths
 from rackwright.provider.protocol.property_values import Properties
 from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext
@@ -90,6 +92,39 @@ def test_killed_machine_is_seen_without_a_refresh_and_brought_back(inputs: Prope
     live = asyncio.run(Node().update(OPERATION, state, inputs))
     assert live.outputs["status"] == machine.RUNNING
     assert live.outputs["instance_uid"] != state.outputs["instance_uid"]
+
+
+def test_paused_machine_is_seen_without_a_refresh_and_continued(inputs: Properties) -> None:
+    state = create(inputs)
+    qmp.execute(Path(state.id), "stop")
+    assert set(changes(state, inputs)) == {"status"}
+    live = asyncio.run(Node().update(OPERATION, state, inputs))
+    assert changes(recorded(live, inputs), inputs) == {} and live.outputs["instance_uid"] == state.outputs["instance_uid"]
+
+
+def test_panicked_machine_is_seen_without_a_refresh_and_started_again(inputs: Properties) -> None:
+    state = create(inputs)
+    panic = Path(state.id, "panic")
+    panic.touch()
+    assert set(changes(state, inputs)) == {"status"}
+    panic.unlink()
+    live = asyncio.run(Node().update(OPERATION, state, inputs))
+    assert live.outputs["status"] == machine.RUNNING
+    assert live.outputs["instance_uid"] != state.outputs["instance_uid"], "playbooks and checks run again"
+
+
+def test_machine_whose_process_does_not_respond_is_named(inputs: Properties, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(qmp, "_ANSWER", 0.2)
+    state = create(inputs)
+    found = machine._process(Path(state.id))
+    assert found is not None
+    os.kill(found[0], signal.SIGSTOP)
+    try:
+        assert set(changes(state, inputs)) == {"status"}
+        with pytest.raises(UndeterminedError, match="n: QEMU does not respond"):
+            asyncio.run(Node().update(OPERATION, state, inputs))
+    finally:
+        os.kill(found[0], signal.SIGCONT)
 
 
 def test_refresh_reports_a_stopped_machine(inputs: Properties) -> None:

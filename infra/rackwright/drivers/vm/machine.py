@@ -108,12 +108,6 @@ def resume(folder: Path) -> None:
     qmp.execute(folder, "cont")
 
 
-def reset(folder: Path) -> None:
-    """Restart the guest without its help, as the reset button does; a panicked one boots again."""
-    qmp.execute(folder, "system_reset")
-    qmp.execute(folder, "cont")
-
-
 def set_link(folder: Path, interface: str, *, up: bool) -> None:
     """Plug or unplug the cable of a card: the guest sees its carrier change."""
     qmp.execute(folder, "set_link", name=interface, up=up)

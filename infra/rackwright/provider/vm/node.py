@@ -14,6 +14,7 @@ from rackwright.drivers.vm.acceleration import choose
 from rackwright.drivers.vm.command_line import FORWARD_ADDRESS, FORWARD_MAC
 from rackwright.drivers.vm.credentials import Identity, network_file
 from rackwright.drivers.vm.machine_spec import Disk, Forward, Interface, MachineSpec
+from rackwright.errors import UndeterminedError
 from rackwright.inventory import paths
 from rackwright.provider.protocol.diff import DiffResult
 from rackwright.provider.protocol.property_values import UNKNOWN, Properties
@@ -62,9 +63,12 @@ class Node(Resource):
         return {"volumes": {}, "published": [], **news, "status": machine.RUNNING}
 
     async def add_live_changes(self, stack: str, state: RecordedState, found: DiffResult) -> DiffResult:
-        """Add `status` for a machine whose process has ended since the last run: a reboot of this machine ends all of them."""
-        up = machine.is_up(Path(state.id), str(state.outputs.get("instance_uid")))
-        return found if found.changes or up else found.with_change("status")
+        """Add `status` for a machine that has ended, started again, been paused or panicked since the last run.
+
+        A reboot of this machine ends all of them. One whose process does not respond is added too: its update says so.
+        """
+        recorded: bool = await asyncio.to_thread(_is_as_recorded, state)
+        return found if found.changes or recorded else found.with_change("status")
 
     def preview_outputs(self, news: Properties) -> Properties:
         """Return the inputs with an unknown instance_uid."""
@@ -89,12 +93,12 @@ class Node(Resource):
         return LiveResource(state.id, outputs, inputs={**state.inputs, "status": live.status})
 
     async def update(self, operation: RequestContext, state: RecordedState, news: Properties) -> LiveResource:
-        """Bring the machine back: continue it, restart a panicked guest, start it from its disk, or create it again."""
+        """Bring the machine back: continue it, start it from its disk, also after a panic, or create it again."""
         folder = Path(state.id)
         live = await asyncio.to_thread(machine.look, folder)
         if live.status == machine.ABSENT:
             return await self.create(operation, news)
-        act: dict[str, Any] = {machine.STOPPED: machine.start, machine.PAUSED: machine.resume, machine.PANICKED: machine.reset}
+        act: dict[str, Any] = {machine.STOPPED: machine.start, machine.PAUSED: machine.resume, machine.PANICKED: _restart}
         if live.status in act:
             await operation.status("starting")
             await asyncio.to_thread(act[live.status], folder)
@@ -107,6 +111,21 @@ class Node(Resource):
         """Remove the machine and its disk, reachable or not. Volumes stay."""
         await asyncio.to_thread(machine.remove, Path(state.id))
         await ssh_connections.close(operation.stack, state.inputs["name"])
+
+
+def _is_as_recorded(state: RecordedState) -> bool:
+    """Return whether the machine runs since its recorded start."""
+    folder = Path(state.id)
+    try:
+        return machine.is_up(folder, str(state.outputs.get("instance_uid"))) and machine.look(folder).status == machine.RUNNING
+    except UndeterminedError:
+        return False
+
+
+def _restart(folder: Path) -> machine.LiveMachine:
+    """End the process and start another: its new instance_uid makes the playbooks and the checks run again."""
+    machine.stop(folder)
+    return machine.start(folder)
 
 
 def _folder(news: Properties) -> Path:
