@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rackwright import layout
+from rackwright.drift.host_baseline.boots import expect_reboots
 from rackwright.drivers import power, ssh_connections
 from rackwright.drivers.rolling_update import RollingUpdate, RollingUpdateResult, Say
 from rackwright.errors import InputError, RackwrightError, UndeterminedError
@@ -94,6 +95,8 @@ async def _roll(
         rolling = RollingUpdate(layout.product_root(), inventory, paths.secrets(stack), skipped, batch, reboot, site, silence, run.file)
         done = await rolling.run(nodes, say, on_progress)
         done.reasons = run.end(done.reasons)
+        if reboot:
+            expect_reboots(paths.host_baseline(stack), nodes)
         if run.problem:
             await say(run.problem)
         return done

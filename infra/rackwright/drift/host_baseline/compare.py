@@ -13,6 +13,8 @@ Kinds = Mapping[str, Mapping[str, str]]
 """State of one node: kind -> name -> value."""
 NOTHING: Final = "nothing"
 INSTANCE_KEY: Final = "life"
+BOOT_KEYS: Final = ("boot", "booted")
+"""Facts of a node's boot, compared by boots.py."""
 TEMPORARY: Final = frozenset({"reservations"})
 """Kinds whose values end by themselves: only new and changed ones are differences."""
 _HARMLESS_ADDITIONS: Final = frozenset({"accounting"})
@@ -35,7 +37,7 @@ _GUARDED: Final = (
 def differences(stack: str, node: str, was: Kinds, now: Kinds) -> Iterator[DriftItem]:
     """Yield the differences by kind and name. What cannot be read is skipped: a kind, a value, or a name that may be in an unread part."""
     for kind in sorted(set(was) & set(now)):
-        for name in sorted({*was[kind], *now[kind]} - {INSTANCE_KEY, UNREAD}):
+        for name in sorted({*was[kind], *now[kind]} - {INSTANCE_KEY, UNREAD, *BOOT_KEYS}):
             before, after = was[kind].get(name, NOTHING), now[kind].get(name, NOTHING)
             skipped = is_unread(was[kind], name) or is_unread(now[kind], name) or (kind in TEMPORARY and after == NOTHING)
             if not _is_same(kind, before, after) and not skipped:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -11,10 +11,12 @@ from rackwright.drift.difference import CLUSTER, Category, DriftItem, Layer
 from rackwright.drift.document import DriftReport
 from rackwright.drift.history import DriftRecord
 from rackwright.drift.host_baseline import baseline
+from rackwright.drift.host_baseline.boots import boot_difference, with_boots, without_boot
 from rackwright.drift.host_baseline.compare import Kinds, differences, identity_difference
 from rackwright.drivers import remote_exec, ssh_connections
 from rackwright.drivers.power import PowerSavingNodes, wake_nodes
 from rackwright.inventory import paths
+from rackwright.inventory.reader import Inventory
 from rackwright.inventory.running_stack import RunningStack
 
 _TROUBLE = "error"
@@ -70,6 +72,7 @@ async def collect(running: RunningStack, first: BaselineStates | None = None) ->
     moving = declared.cluster["scheduler"].get("virtual_address")
     controllers = {name for name, node in declared.nodes.items() if "controller" in node["roles"]}
     kept = {name: without_transient(found, passing, moving if name in controllers else None) for name, found in states.items()}
+    kept = {name: without_boot(found) if _boots_by_itself(declared, name) else found for name, found in kept.items()}
     found = BaselineStates(kept, tuple(unknown), tuple(name for name, why in failed.items() if remote_exec.is_late(why)))
     return found if first is None else first.completed_by(found)
 
@@ -87,6 +90,12 @@ def without_transient(state: Kinds, passing: Collection[int], moving: str | None
     }
 
 
+def _boots_by_itself(declared: Inventory, node: str) -> bool:
+    """Return whether a node's boots mean nothing: a container has that of its machine, and Slurm starts nodes that it powers down."""
+    saving = PowerSavingNodes.of(declared.cluster["scheduler"], [node])
+    return declared.target == "lab" or saving is not None
+
+
 def _has(name: str, moving: str | None) -> bool:
     """Return whether an entry `link address/prefix` has the address."""
     return moving is not None and name.rpartition(" ")[2].partition("/")[0] == moving
@@ -100,12 +109,13 @@ def compare_with_baseline(found: DriftReport, now: BaselineStates, past: Iterabl
     well = set(now.nodes) if update else _healthy(found, now.nodes)
     applied = _applied(found.stack)
     renamed = {name: ids for name, kinds in now.nodes.items() if (ids := saved.renamed(applied, name, kinds, still))}
-    saved = saved.renewed(applied, now.nodes, well, still)
+    reboots = [] if applied != saved.applied else list(_reboots(found.stack, saved, now))
+    saved = with_boots(saved.renewed(applied, now.nodes, well, still), now.nodes)
     baseline.write(saved, file)
     # A machine id that somebody changed must not hide what else differs on the node.
     compared = {name: saved.nodes[name] if name in renamed else saved.of(name, kinds) for name, kinds in now.nodes.items()}
     further = [one for name, was in compared.items() if was for one in differences(found.stack, name, was, now.nodes[name])]
-    further += [identity_difference(found.stack, name, *ids) for name, ids in renamed.items()]
+    further += [identity_difference(found.stack, name, *ids) for name, ids in renamed.items()] + reboots
     late = tuple(one for one in now.unreachable if found.names_suspended_daemon and _NO_ANSWER in one[1])
     unreachable = tuple(one for one in now.unreachable if one not in late)
     return found.with_layers(
@@ -119,6 +129,13 @@ def compare_with_baseline(found: DriftReport, now: BaselineStates, past: Iterabl
         else scan
         for scan in found.layers
     )
+
+
+def _reboots(stack: str, saved: baseline.Baseline, now: BaselineStates) -> Iterator[DriftItem]:
+    """Yield the reboots since the last scan. An `up` that changed something may have started nodes again."""
+    for name, kinds in now.nodes.items():
+        if (was := saved.of(name, kinds)) and (found := boot_difference(stack, name, was, kinds)):
+            yield found
 
 
 def _healthy(found: DriftReport, names: Iterable[str]) -> set[str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from rackwright.drift.host_baseline.boots import expect_reboots
 from rackwright.drivers import ssh_connections
 from rackwright.drivers.bmc.access import BmcStartingError, BmcUnavailableError, PowerControl, PowerState
 from rackwright.errors import RackwrightError, UndeterminedError
@@ -94,7 +95,10 @@ async def _control(stack: str, action: Action, machines: Sequence[BmcMachine], s
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_READ_AT_ONCE))  # Calls of Redfish wait in threads.
         factor = await asyncio.to_thread(slowness)
         tasks = (_Machine(stack, machine, say, factor, force=force).run(action, slots) for machine in machines)
-        return PowerReport(stack, action, tuple(await asyncio.gather(*tasks)))
+        done = tuple(await asyncio.gather(*tasks))
+        if action is not Action.STATUS:
+            expect_reboots(paths.host_baseline(stack), names)
+        return PowerReport(stack, action, done)
     finally:
         lock.release()
 

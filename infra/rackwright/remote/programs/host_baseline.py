@@ -357,8 +357,10 @@ def settings() -> dict[str, str]:
 
 
 def node() -> dict[str, str]:
-    """Return facts about the node as a whole."""
+    """Return facts about the node as a whole, with the id of its boot and the time of it in seconds since 1970: random(4), proc_stat(5)."""
     return {
+        "boot": lines("/proc/sys/kernel/random/boot_id")[0],
+        "booted": next(line.split()[1] for line in lines("/proc/stat") if line.startswith("btime ")),
         "hostname": socket.gethostname(),
         "kernel": os.uname().release,
         "life": "".join(lines("/etc/machine-id")[:1]) if os.path.exists("/etc/machine-id") else "",

@@ -1,0 +1,137 @@
+"""Faults that need a kernel, disk, clock or network of a node's own, in four virtual machines: each is named on its node, and removed.
+
+Faults that do not hide each other are set together, because each verification of emulated machines takes minutes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from support.project import Project
+from support.virtual_machines import boot_id, folder, virtual_machines, wait_for
+
+from rackwright.drivers.vm.network import client
+
+UP = 7200
+"""Seconds in which `up` may create, configure and verify four emulated machines; 620 on two cores."""
+SLOW_LEAF_MBPS = 20.0
+"""A fifth of the rail's planned rate; acceptance requires half."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Commands on a node, or a change of a port, cable or switch; and the check that must fail."""
+
+    node: str
+    check: str
+    commands: str = ""
+    undo: str = ""
+    link: str = ""
+    change: Mapping[str, float] = field(default_factory=dict)
+
+
+FAULTS = {
+    "full_disk": Fault(
+        "storage0",
+        "node.disk_space",
+        commands="fallocate -l $(df --output=avail -B1 / | tail -n 1) /var/tmp/full || [ -s /var/tmp/full ]",
+        undo="rm -f /var/tmp/full",
+    ),
+    "wrong_clock": Fault(
+        "storage0",
+        "node.clock_synchronized",
+        commands="systemctl stop chrony && date -s '+1 hour'",
+        undo="date -s '-1 hour' && systemctl start chrony",
+    ),
+    "less_memory": Fault(  # Blocks in use do not go offline: one of the movable ones does.
+        "worker0",
+        "node.memory_matches_plan",
+        commands=(
+            "for state in /sys/devices/system/memory/memory*/state; do (echo offline > $state) 2>/dev/null && exec true; done; exit 1"
+        ),
+        undo="grep -l offline /sys/devices/system/memory/memory*/state | while read state; do echo online > $state; done",
+    ),
+    "rail_without_rdma": Fault(
+        "worker1", "fabric.adapters_are_present", commands="rdma link delete rxe1", undo="systemctl restart rackwright-roce"
+    ),
+    "smaller_frames_on_a_leaf": Fault("worker0", "fabric.rails_carry_full_frames", link="leaf-01", change={"mtu": 1500}),
+    "lossy_link": Fault("worker0", "node.no_packet_loss", link="worker0.eth0", change={"loss": 0.1}),
+}
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """Yield a login node, two workers with rails and a storage node, up and verified."""
+    with virtual_machines(tmp_path_factory.mktemp("faults") / "checkout", "lab-vm", up=UP) as project:
+        yield project
+
+
+def verify(project: Project) -> set[str]:
+    """Return the checks that fail, by `check[node]`."""
+    project.rackwright("verify", project.stack, "--level", "checks", timeout=3600)
+    return {one["id"] for one in project.report()["checks"] if one["verdict"] == "failed"}
+
+
+@pytest.fixture(scope="module")
+def failed(stack: Project) -> Iterator[set[str]]:
+    """Set all faults; yield the checks that fail; then remove the faults and find that no check fails."""
+    assert verify(stack) == set()
+    for fault in FAULTS.values():
+        if fault.link:
+            client.set_link(folder(stack, "network"), fault.link, **fault.change)
+        else:
+            said = stack.ssh(fault.node, fault.commands)
+            assert said.ok, said.end
+    yield verify(stack)
+    for fault in FAULTS.values():
+        if fault.undo:
+            said = stack.ssh(fault.node, fault.undo)
+            assert said.ok, said.end
+    stack.run_checked("up", timeout=UP)
+    assert verify(stack) == set()
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_fault_is_named_on_its_node(failed: set[str], name: str) -> None:
+    fault = FAULTS[name]
+    assert f"{fault.check}[{fault.node}]" in failed, sorted(failed)
+
+
+def test_slow_leaf_is_named_by_acceptance_and_drift(stack: Project) -> None:
+    for cable in ("worker1.eth1", "worker1.eth2"):
+        client.set_link(folder(stack, "network"), cable, rate_mbps=SLOW_LEAF_MBPS)
+    measured = stack.rackwright("acceptance", stack.stack, "--phase", "rdma", timeout=3600)
+    assert measured.status == 1 and "worker1" in measured.output, measured.end
+    assert "worker1.eth1" in " ".join(one["live"] for one in differences(stack, "resources"))
+    stack.run_checked("up", timeout=UP)
+    assert stack.rackwright("acceptance", stack.stack, "--phase", "rdma", timeout=3600).ok
+
+
+def test_panicked_kernel_is_drift_and_up_boots_the_node_again(stack: Project) -> None:
+    stack.ssh("worker1", "nohup sh -c 'sleep 1; echo c > /proc/sysrq-trigger' >/dev/null 2>&1 &")
+    found = [one for one in differences(stack, "resources") if one["node"] == "worker1"]
+    assert [(one["subject"], one["live"]) for one in found] == [("node.status", "panicked")]
+    said = stack.run_checked("up", timeout=UP)
+    assert "worker1" in said.output and stack.report()["verdict"] == "passed"
+
+
+def test_silent_reboot_is_named_by_one_scan(stack: Project) -> None:
+    assert stack.rackwright("drift", stack.stack, timeout=3600).ok
+    before = boot_id(stack, "worker0")
+    stack.ssh("worker0", "systemctl reboot")
+    wait_for(lambda: boot_id(stack, "worker0"), lambda seen: seen not in ("", before), timeout=1200)
+    wait_for(lambda: stack.ssh("login0", "sinfo -hN -o %T -n worker0").output, lambda seen: "idle" in seen, timeout=1200)
+    found = [(one["node"], one["subject"]) for one in differences(stack, "behaviour")]
+    assert ("worker0", "baseline.node boot") in found, found
+    assert stack.rackwright("drift", stack.stack, timeout=3600).ok
+
+
+def differences(project: Project, layer: str) -> list[dict[str, Any]]:
+    """Scan for drift; return the differences of a layer."""
+    said = project.rackwright("drift", project.stack, "--json", timeout=3600)
+    assert said.status in (1, 3), said.end
+    return [one for one in json.loads(said.output[said.output.index("{") :])["differences"] if one["layer"] == layer]
