@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from rackwright.drift.host_baseline import baseline
 from rackwright.drivers import ssh_connections
 from rackwright.drivers.rolling_update import RollingUpdate, RollingUpdateResult, Say
 from rackwright.errors import InputError, RackwrightError, UndeterminedError
+from rackwright.inventory import paths
 from rackwright.operations import rolling_update
 
 from .conftest import ignore_progress
@@ -54,6 +56,19 @@ def test_roll_that_stopped_raises_its_reasons(lost: dict[str, str], monkeypatch:
     monkeypatch.setattr(rolling_update, "load_inventory", lambda stack: inventory)
     with pytest.raises(RackwrightError, match="worker1: the roll stopped here"):
         rolling_update.update_workers("lab", (), ignore_progress, ignore_progress, reboot=True)
+
+
+def test_roll_with_reboots_expects_them(lost: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    inventory = rolling_update.load_inventory("lab")
+    inventory["all"]["vars"]["cluster"]["manage_kernel"] = True
+    monkeypatch.setattr(rolling_update, "load_inventory", lambda stack: inventory)
+    booted = {"node": {"life": "1", "boot": "aaaa", "booted": "1"}}
+    baseline.write(baseline.Baseline("", {"worker0": booted, "worker1": booted}), paths.host_baseline("lab"))
+    rolling_update.update_workers("lab", ["worker0"], ignore_progress, ignore_progress, reboot=False)
+    assert baseline.read(paths.host_baseline("lab")).nodes["worker0"] == booted
+    with pytest.raises(RackwrightError):
+        rolling_update.update_workers("lab", ["worker0"], ignore_progress, ignore_progress, reboot=True)
+    assert baseline.read(paths.host_baseline("lab")).nodes == {"worker0": {"node": {"life": "1"}}, "worker1": booted}
 
 
 def test_roll_with_unreachable_worker_is_undetermined(lost: dict[str, str]) -> None:
