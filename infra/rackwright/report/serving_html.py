@@ -19,8 +19,10 @@ _HEADS: Final = (
     "tokens/s",
     "served by",
 )
-_WIDTH, _HEIGHT = 400, 60
+_WIDTH, _HEIGHT = 400, 80
 """Size of the drawing in its own units, which are pixels on a phone."""
+_LEFT, _TOP, _BOTTOM = 20, 8, 18
+"""Room for the labels."""
 
 
 def serving_section(records: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -72,15 +74,28 @@ def _percentiles(found: Mapping[str, float] | None) -> str:
 
 
 def replicas_curve(samples: Sequence[Mapping[str, Any]]) -> str:
-    """Return the ready replicas over time as inline SVG."""
+    """Return the ready replicas over time as inline SVG, with a line for each number of replicas."""
     last = max(float(samples[-1]["at"]), 1.0)
     most = max(1, *(int(one["ready"]) for one in samples))
+
+    def x(seconds: float) -> float:
+        return _LEFT + seconds / last * (_WIDTH - _LEFT)
+
+    def y(replicas: float) -> float:
+        return _HEIGHT - _BOTTOM - replicas / most * (_HEIGHT - _BOTTOM - _TOP)
+
     points: list[str] = []
     before = 0
     for one in samples:
-        x = one["at"] / last * _WIDTH
-        points += [f"{x:.1f},{_HEIGHT - number / most * (_HEIGHT - 10):.1f}" for number in (before, one["ready"])]
+        points += [f"{x(one['at']):.1f},{y(number):.1f}" for number in (before, one["ready"])]
         before = one["ready"]
+    grid = "".join(
+        f'<line x1="{_LEFT}" x2="{_WIDTH}" y1="{y(number):.1f}" y2="{y(number):.1f}"/>'
+        f'<text x="{_LEFT - 4}" y="{y(number) + 4:.1f}" text-anchor="end">{number}</text>'
+        for number in range(most + 1)
+    )
+    bottom = f'y="{_HEIGHT - 2}"'
+    ends = f'<text x="{_LEFT}" {bottom}>ready replicas</text><text x="{_WIDTH}" {bottom} text-anchor="end">{last:.0f} s</text>'
     title = f"Ready replicas over {last:.0f} s, at most {most}"
-    line = f'<title>{title}</title><polyline points="{" ".join(points)}"/>'
+    line = f'<title>{title}</title>{grid}<polyline points="{" ".join(points)}"/>{ends}'
     return f'<svg class=curve viewBox="0 0 {_WIDTH} {_HEIGHT}" role=img aria-label="{title}">{line}</svg>'
