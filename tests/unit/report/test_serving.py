@@ -8,7 +8,7 @@ import pytest
 
 from rackwright.report.schemas import schema_errors
 from rackwright.report.serving import document_of
-from rackwright.report.serving_html import serving_section
+from rackwright.report.serving_html import replicas_curve, serving_section
 
 IDENTITY = {
     "stack": "lab",
@@ -93,3 +93,9 @@ def test_section_has_figures_and_labels_simulation() -> None:
     for part in ("0.50 / 0.95 / 0.99", "SIMULATED: gpu", "102, 101, 2, 1", "&lt;cut&gt;", "1 to 2", "at most 2"):
         assert part in text, part
     assert "<cut>" not in text and serving_section({}) == []
+
+
+def test_curve_of_replicas_has_a_line_for_each_number() -> None:
+    drawing = replicas_curve(SAMPLES)
+    assert [number for number in range(4) if f">{number}</text>" in drawing] == [0, 1, 2]
+    assert ">9 s</text>" in drawing and 'points="20.0,62.0 20.0,62.0 400.0,62.0 400.0,8.0"' in drawing
