@@ -24,9 +24,10 @@ X
   chmod 755 "$fakes/python3.new" && mv "$fakes/python3.new" "$fakes/python3"
 }
 
-# Wait until every node has registered with the controller.
+# Wait until every node has registered with the controller: it queries a node that is down every third of SlurmdTimeout (slurm.conf(5)),
+# which is 100 s, and a busy machine is slower.
 wait_for_nodes() {
-  for _ in $(seq 200); do
+  for _ in $(seq 1000); do
     states=$(sinfo -h -N -o %T) && [ -n "$states" ] && ! echo "$states" | grep -q 'unknown\|[*]' && return
     sleep 0.3
   done
