@@ -110,7 +110,7 @@ class Node(Resource):
 
 
 def _folder(news: Properties) -> Path:
-    return paths.machines(news["stack"]) / "nodes" / str(news["name"])
+    return paths.machine(news["stack"], str(news["name"]))
 
 
 def _spec(news: Properties, acceleration: str) -> MachineSpec:
