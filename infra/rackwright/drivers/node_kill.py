@@ -21,7 +21,7 @@ async def kill(stack: str, target: str, node: str) -> None:
     if target == "lab":
         await podman.run_checked("kill", "--signal", "KILL", f"{stack}-{node}")
     else:
-        await asyncio.to_thread(machine.stop, paths.machines(stack) / node)
+        await asyncio.to_thread(machine.stop, paths.machine(stack, node))
 
 
 async def start(stack: str, target: str, node: str) -> None:
@@ -29,5 +29,5 @@ async def start(stack: str, target: str, node: str) -> None:
     if target == "lab":
         await podman.run_checked("start", f"{stack}-{node}")
     else:
-        await asyncio.to_thread(machine.start, paths.machines(stack) / node)
+        await asyncio.to_thread(machine.start, paths.machine(stack, node))
     await ssh_connections.close(stack, node)  # a connection from before would hang

@@ -38,6 +38,11 @@ def machines(stack: str) -> Path:
     return home() / ".machines" / stack
 
 
+def machine(stack: str, node: str) -> Path:
+    """Return the folder of one virtual machine."""
+    return machines(stack) / "nodes" / node
+
+
 def machine_images() -> Path:
     """Return the cache of virtual machines' images, shared by all stacks of this user."""
     caches = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()

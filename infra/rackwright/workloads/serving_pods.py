@@ -20,13 +20,13 @@ ROLE: Final = "rackwright/role"
 PORT: Final = 8000
 """Port of the server: the default of `vllm serve` (--port)."""
 _PROGRAM: Final = "/program"
-"""Where the program is mounted: a ConfigMap, because each file takes 64 MiB of the declared size of MooseFS (docs/workloads.md)."""
+"""Where the program is mounted: a ConfigMap, because each file takes 64 MiB on MooseFS (docs/workloads/training-slurm.md)."""
 _BEFORE_STOP: Final = 5
 """Seconds between the deletion of a pod and SIGTERM, in which its endpoint is removed (Kubernetes: pod lifecycle, termination)."""
 _GRACE: Final = 90
 """Seconds from the deletion to SIGKILL: 5 before SIGTERM, at most 60 of the server's drain, and a reserve."""
 _SERVER: Final = {"cpu": "250m", "memory": "512Mi"}
-"""Requests of a server: the prototype took 334 MiB (docs/workloads.md)."""
+"""Requests of a server: it took 351 MiB (docs/workloads/serving.md)."""
 _LOAD: Final = {"cpu": "100m", "memory": "64Mi"}
 
 

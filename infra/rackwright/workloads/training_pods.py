@@ -21,7 +21,7 @@ CLAIM: Final = "shared"
 _GRACE_S: Final = 5
 """Seconds between SIGTERM and SIGKILL of a pod: ranks write nothing at their end."""
 _RANK: Final = {"cpu": "500m", "memory": "768Mi"}
-"""Requests of a pod on CPUs: its rank takes 395 MiB, its launcher 326 (docs/workloads.md)."""
+"""Requests of a pod on CPUs: its rank takes 395 MiB, its launcher 326 (docs/workloads/training-kubernetes.md)."""
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ class ModeSpec:
 
 SPECS: Final[Mapping[Mode, ModeSpec]] = {
     Mode.RANK_KILL: ModeSpec(Place.WORKER, Hold.MOMENT, ends_step=True),
-    # 20 s, as in the measured runs of `rackwright demo --kill-worker` (docs/workloads.md).
+    # 20 s, as in the measured runs of `rackwright demo --kill-worker` (docs/workloads/training-slurm.md).
     Mode.NODE_KILL: ModeSpec(
         Place.WORKER, Hold.LEASE, 20, ends_step=True, simulated="the kernel of this machine resets the connections of a killed container"
     ),

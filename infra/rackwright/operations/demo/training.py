@@ -27,9 +27,9 @@ from rackwright.workloads.training_job import TrainingJob, run_files
 from rackwright.workloads.training_pods import pod_files, run_objects
 
 _DARK: Final = 20.0
-"""Seconds for which a killed worker stays off, as in the measured runs (docs/workloads.md)."""
+"""Seconds for which a killed worker stays off, as in the measured runs (docs/workloads/training-slurm.md)."""
 CHUNK_MIB: Final = 64
-"""MiB of the declared size that a file of MooseFS takes, however small it is (docs/workloads.md)."""
+"""MiB of the declared size that a file of MooseFS takes, however small it is (docs/workloads/training-slurm.md)."""
 _CHECKPOINT_MIB: Final = 12
 """MiB of a checkpoint: 10.8 MB for 875,264 weights and their two moments."""
 _FAR: Final = 100

@@ -129,7 +129,7 @@ def _restart(folder: Path) -> machine.LiveMachine:
 
 
 def _folder(news: Properties) -> Path:
-    return paths.machines(news["stack"]) / "nodes" / str(news["name"])
+    return paths.machine(news["stack"], str(news["name"]))
 
 
 def _spec(news: Properties, acceleration: str) -> MachineSpec:

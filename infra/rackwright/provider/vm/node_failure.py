@@ -21,7 +21,7 @@ _CAUSES: Final = {
 
 async def failure_of(stack: str, name: str, *, last: bool) -> str | None:
     """Return why a node cannot respond; None where the machine runs. With `last`, the console's last lines for a running one, too."""
-    folder = paths.machines(stack) / "nodes" / name
+    folder = paths.machine(stack, name)
     try:
         status = (await asyncio.to_thread(machine.look, folder)).status
     except RackwrightError as error:

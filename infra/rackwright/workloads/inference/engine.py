@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from rackwright.workloads.inference.metrics import Metrics
 
 BATCH: Final = 8
-"""Requests that are generated together: the batch of the measured prototype (docs/workloads.md)."""
+"""Requests that are generated together: the batch of the measured runs (docs/workloads/serving.md)."""
 QUEUE: Final = 24
 """Requests that may wait. Chosen: three batches, so that the last one waits three times the duration of a request."""
 
