@@ -158,6 +158,14 @@ def test_slow_machine_waits_longer_for_connections() -> None:
     assert "  ConnectTimeout 21\n" in config and "  ServerAliveCountMax 14\n" in config
 
 
+def test_emulated_machine_is_waited_for_longer() -> None:
+    cluster = load_stack(paths.stack_file("lab-vm")).cluster
+    assert cluster is not None
+    machines = expand(cluster, "lab-vm")
+    assert "  ConnectTimeout 15\n" in rackwright_inventory.ssh_config(machines, hosts(machines))
+    assert "  ConnectTimeout 3\n" in rackwright_inventory.ssh_config(lab(), hosts(lab()))
+
+
 def test_the_inventory_keeps_the_contract() -> None:
     """The schema is what both sides agree on."""
     for plan in (lab(), small(nodes={"login1": {"state": "out", "reason": "disk", "until": "2026-12-01"}})):
