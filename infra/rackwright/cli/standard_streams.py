@@ -34,7 +34,7 @@ class PipeWriter(io.FileIO):
 def outlive_readers() -> Iterator[PipeWriter | None]:
     """Make a closed reader no error inside the block. Yield standard output if it is a pipe, to be queried for `lost` at the end.
 
-    A command that changes a cluster must not end half-way because nobody reads its messages.
+    A command that changes a cluster must not end half-way because its messages have no reader.
     """
     before = sys.stdout, sys.stderr
     (sys.stdout, pipe), (sys.stderr, _) = map(_outliving, before)

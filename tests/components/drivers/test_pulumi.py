@@ -1,4 +1,4 @@
-"""The engine at Ctrl-C of `rackwright up`, and when nobody reads its output any more."""
+"""The engine at Ctrl-C of `rackwright up`, and when its output has no reader any more."""
 
 from __future__ import annotations
 

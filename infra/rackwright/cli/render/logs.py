@@ -46,7 +46,7 @@ def print_job(report: JobReport, *, as_json: bool) -> int:
 
 
 def entry_printer(*, as_json: bool) -> Callable[[LogEntry], None]:
-    """Return a function that prints one entry, and exits when nobody reads the entries any more."""
+    """Return a function that prints one entry, and exits when the reader of standard output has closed."""
     from rackwright.cli.standard_streams import end_if_unread
     from rackwright.report.logs import terminal
 

@@ -17,7 +17,7 @@ def step_lines(step: ValidationStep) -> Iterator[str]:
 
 
 def print_step(step: ValidationStep) -> None:
-    """Print one step at once; exit when nobody reads the steps any more: those that follow take minutes and change nothing."""
+    """Print one step at once; exit when the reader has closed: the steps that follow take minutes and change nothing."""
     print("\n".join(step_lines(step)), flush=True)
     end_if_unread()
 
