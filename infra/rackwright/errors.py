@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
+
+OUTPUT_LOST: Final = 141
+"""Exit code of a command whose standard output was closed before the last byte: what a shell reports for SIGPIPE, 128 + 13 (signal(7))."""
 
 
 class RackwrightError(Exception):

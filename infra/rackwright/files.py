@@ -1,10 +1,20 @@
-"""Files that other processes read while they are written."""
+"""Files and pipes that other processes read while they are written."""
 
 from __future__ import annotations
 
 import os
 import secrets
+import stat
 from pathlib import Path
+
+
+def is_pipe(descriptor: int) -> bool:
+    """Return whether a file descriptor is open and leads to a reader that can close it: a pipe or a socket."""
+    try:
+        mode = os.fstat(descriptor).st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
 def write_atomic(path: Path, data: str | bytes, mode: int | None = None) -> None:

@@ -2,52 +2,26 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import pytest
 from recording import Recording, built
+from support.edited_stack import committed_stack, described, edited
 
 from rackwright.impact import Action, ClusterPlan, impact
-from rackwright.inventory import paths
 from rackwright.model.update_policy import UpdatePolicy
-from rackwright.plan import expand
 from rackwright.provider import registry
 from rackwright.provider.protocol.diff import DiffResult
 from rackwright.provider.protocol.resource import RecordedState
-from rackwright.stackfile import yaml_reader
 from rackwright.stackfile.diff import edits
-from rackwright.stackfile.load import load_cluster
 
 NODE, HOST, VOLUME = "rackwright:lab:Node", "rackwright:hosts:Host", "rackwright:lab:Volume"
 
 
-def committed_stack(stack: str) -> dict[str, Any]:
-    """Return the contents of a committed stack file."""
-    data, _ = yaml_reader.read(paths.stack_file(stack))
-    found: dict[str, Any] = data["config"]["rackwright:cluster"]
-    return found
-
-
-def edited(stack: str, path: str, value: Any) -> tuple[ClusterPlan, ClusterPlan]:
+def edited_pair(stack: str, path: str, value: Any) -> tuple[ClusterPlan, ClusterPlan]:
     """Return a committed stack before and after one edit; None removes a key."""
-    said = committed_stack(stack)
-    new = copy.deepcopy(said)
-    *above, last = path.split(".")
-    place = new
-    for key in above:
-        place = place.setdefault(key, {})
-    if value is None:
-        del place[last]
-    else:
-        place[last] = value
-    return described(said, stack), described(new, stack)
-
-
-def described(said: dict[str, Any], stack: str) -> ClusterPlan:
-    loaded = load_cluster(said)
-    assert loaded.cluster is not None, loaded.findings
-    return ClusterPlan(loaded.cluster, expand(loaded.cluster, stack))
+    declared = committed_stack(stack)
+    return described(declared, stack), described(edited(declared, **{path.replace(".", "__"): value}), stack)
 
 
 def differences(old: Recording, new: Recording, token: str) -> dict[str, DiffResult]:
@@ -107,7 +81,7 @@ LAB_EDITS: list[tuple[str, Any]] = [
 
 @pytest.mark.parametrize(("path", "value"), LAB_EDITS, ids=lambda value: str(value))
 def test_impact_replaces_same_nodes_as_provider(path: str, value: Any) -> None:
-    before, after = edited("lab", path, value)
+    before, after = edited_pair("lab", path, value)
     found, old, new = impact(before, after), built(before.plan), built(after.plan)
     replaced = {name for name, difference in differences(old, new, NODE).items() if difference.replaces}
     assert subjects(found, Action.REPLACE) == replaced
@@ -118,7 +92,7 @@ def test_impact_replaces_same_nodes_as_provider(path: str, value: Any) -> None:
 @pytest.mark.parametrize(("path", "value"), LAB_EDITS, ids=lambda value: str(value))
 def test_replace_policy_matches_provider_diff(path: str, value: Any) -> None:
     """Roles, counts and file systems may replace nodes through their volumes; then the plan decides, not the field."""
-    before, after = edited("lab", path, value)
+    before, after = edited_pair("lab", path, value)
     said = {edit.change for edit in edits(before.cluster, after.cluster)}
     replaced = [name for name, difference in differences(built(before.plan), built(after.plan), NODE).items() if difference.replaces]
     if replaced:
@@ -129,7 +103,7 @@ def test_replace_policy_matches_provider_diff(path: str, value: Any) -> None:
 
 @pytest.mark.parametrize(("path", "value"), LAB_EDITS, ids=lambda value: str(value))
 def test_data_loss_matches_deleted_volumes(path: str, value: Any) -> None:
-    before, after = edited("lab", path, value)
+    before, after = edited_pair("lab", path, value)
     gone = set(built(before.plan).of(VOLUME)) - set(built(after.plan).of(VOLUME))
     assert bool(subjects(impact(before, after), Action.DESTROY)) == bool(gone)
 
@@ -139,7 +113,7 @@ def test_edits_cover_every_replacing_policy() -> None:
     compared = {
         str(edit)
         for path, value in LAB_EDITS
-        for edit in edits(*(one.cluster for one in edited("lab", path, value)))
+        for edit in edits(*(one.cluster for one in edited_pair("lab", path, value)))
         if edit.change is UpdatePolicy.REPLACE
     }
     assert {path.replace("nodes.worker1", "nodes.*").replace("groups.worker", "groups.*") for path in compared} == {
@@ -179,7 +153,7 @@ HOSTS_EDITS: list[tuple[str, Any]] = [
 
 @pytest.mark.parametrize(("path", "value"), HOSTS_EDITS, ids=lambda value: str(value))
 def test_revalidated_machines_match_provider_updates(path: str, value: Any) -> None:
-    before, after = edited("budget-vms", path, value)
+    before, after = edited_pair("budget-vms", path, value)
     found = differences(built(before.plan), built(after.plan), HOST)
     assert not [name for name, difference in found.items() if difference.replaces]
     assert subjects(impact(before, after), Action.ADOPT) == {name for name, difference in found.items() if difference.changes}

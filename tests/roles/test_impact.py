@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 import yaml
+from support.edited_stack import committed_stack, described
 
 from rackwright.impact import Action, ClusterPlan, impact
-from rackwright.inventory import Host, inventory, paths
-from rackwright.plan import expand
-from rackwright.stackfile import yaml_reader
-from rackwright.stackfile.load import load_cluster
+from rackwright.inventory import Host, inventory
 
 from .conftest import play
 
@@ -54,19 +51,16 @@ EDITS: dict[str, dict[str, Any]] = {
 }
 
 
-def described(name: str) -> ClusterPlan:
-    """The lab after one edit; mappings are merged."""
-    data, _ = yaml_reader.read(paths.stack_file("lab"))
-    said = copy.deepcopy(data["config"]["rackwright:cluster"])
+def edited_lab(name: str) -> ClusterPlan:
+    """Return the lab after one edit; mappings are merged."""
+    said = committed_stack("lab")
     for path, value in EDITS[name].items():
         *above, last = path.split(".")
         place = said
         for key in above:
             place = place.setdefault(key, {})
         place[last] = {**place.get(last, {}), **value} if isinstance(value, dict) else value
-    loaded = load_cluster(said)
-    assert loaded.cluster is not None, loaded.findings
-    return ClusterPlan(loaded.cluster, expand(loaded.cluster, "lab"))
+    return described(said)
 
 
 def all_clusters() -> dict[str, Any]:
@@ -74,7 +68,7 @@ def all_clusters() -> dict[str, Any]:
     hosts: dict[str, Any] = {}
     groups: dict[str, dict[str, Any]] = {}
     for name in EDITS:
-        plan = described(name).plan
+        plan = edited_lab(name).plan
         made = {node.name: Host(node.name, node.address, "ssh-ed25519 AAAA", "life-1") for node in plan.nodes}
         everything = inventory(plan, made)["all"]
         for node, record in everything["hosts"].items():
@@ -143,7 +137,7 @@ def test_daemons_told_as_restarted_or_reloaded_are_those_whose_files_change(reco
     }
     told = {
         (unit, node): str(consequence.action)
-        for consequence in impact(described("nothing"), described(name))
+        for consequence in impact(edited_lab("nothing"), edited_lab(name))
         if consequence.action in (Action.RELOAD, Action.RESTART)
         for unit in consequence.message.split(" on ")[0].split(" ", 1)[1].split(" and ")
         for node in consequence.affected

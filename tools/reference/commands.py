@@ -20,7 +20,9 @@ name of a stack: `lab` is the file `stacks/Pulumi.lab.yaml`.
 | 1 | the cluster is not as declared, or the command failed |
 | 2 | invalid stack file, input or usage |
 | 3 | undetermined: a part could not be queried |
+| 141 | the reader of standard output closed before the last byte, like that of `head` |
 
+A command that changes something completes its work even if its output has no reader; `rackwright status STACK` prints the verdict.
 A command with other codes states them below.
 """
 

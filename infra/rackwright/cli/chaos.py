@@ -57,6 +57,6 @@ def chaos(
     elif not score:
         raise InputError("is missing", path="--mode", hint="choose a mode, for example `--mode rank_kill`, or pass --score or --undo")
     if score:
-        recorded = list(records.load_all(stack))
+        recorded = list(records.load_all(stack, show_message))
         typer.echo(json.dumps(recorded, indent=2) if as_json else score_text(stack, recorded))
     raise typer.Exit(code)

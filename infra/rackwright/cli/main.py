@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import sys
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Any
 
 import typer
 
 from rackwright import __version__
 from rackwright.cli.command_group import Commands
-from rackwright.errors import RackwrightError
-
-_DEFECT_HINT: Final = "this is a bug in rackwright: run the command again with RACKWRIGHT_TRACEBACK=1 and report the output"
-_OF_THE_MACHINE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE})
-"""Errors of the disk, of permissions and of limits: no defect of the program."""
-_MACHINE_HINT: Final = "check free space, permissions and limits (`df`, `ls -ld`, `ulimit -a`), then run the command again"
-_COULD_NOT_TELL: Final = 3
-"""Exit code "undetermined" (`app`): a defect proves nothing about the cluster."""
+from rackwright.cli.error_output import report_defect, report_system_error
+from rackwright.cli.standard_streams import outlive_readers
+from rackwright.errors import OUTPUT_LOST, RackwrightError
 
 
 def _print_version(wanted: bool) -> None:
@@ -40,39 +33,42 @@ def _program() -> Any:
 
 
 def app() -> None:
-    """Run the program. Exit codes: 0 success, 1 not as declared, 2 invalid input or usage, 3 undetermined."""
+    """Run the program.
+
+    Exit codes: 0 success, 1 not as declared, 2 invalid input or usage, 3 undetermined, 141 the reader of standard output closed early.
+    """
+    with outlive_readers() as pipe:
+        try:
+            _run()
+        except SystemExit:
+            if pipe is not None and pipe.lost:
+                sys.exit(OUTPUT_LOST)
+            raise
+
+
+def _run() -> None:
     try:
-        _program()(prog_name="rackwright")
+        _invoke()
     except RackwrightError as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)
-    except BrokenPipeError:
-        _be_silent()
     except SystemExit as ended:
-        if not isinstance(ended.__context__, BrokenPipeError):  # Typer turns a broken pipe into exit code 1.
-            raise
-        _be_silent()
+        # Typer turns a broken pipe into exit code 1. It is none of this program's output, which `outlive_readers` writes.
+        if isinstance(ended.__context__, BrokenPipeError):
+            report_defect(ended.__context__)
+        raise
     except OSError as refused:
-        if refused.errno not in _OF_THE_MACHINE or os.environ.get("RACKWRIGHT_TRACEBACK"):
-            _report_defect(refused)
-        print(f"{refused.filename or 'standard output'}: {refused.strerror}\n  {_MACHINE_HINT}", file=sys.stderr)
-        _be_silent(_COULD_NOT_TELL)
+        report_system_error(refused)
     except Exception as defect:
-        _report_defect(defect)
+        report_defect(defect)
 
 
-def _report_defect(defect: Exception) -> NoReturn:
-    """Exit with a report of an unexpected error, or raise it where the user asked for its traceback."""
-    if os.environ.get("RACKWRIGHT_TRACEBACK"):
-        raise defect
-    print(f"{type(defect).__name__}: {defect}\n  {_DEFECT_HINT}", file=sys.stderr)
-    sys.exit(_COULD_NOT_TELL)
-
-
-def _be_silent(status: int = 0) -> NoReturn:
-    """Exit without more output: the reader closed the pipe (`| head`) or the disk is full, and Python would report it again at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
-    sys.exit(status)
+def _invoke() -> None:
+    try:
+        _program()(prog_name="rackwright")
+    finally:
+        if sys.stdout is not None:
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from rackwright.cli.progress import show_message
+from rackwright.cli.standard_streams import end_if_unread
 from rackwright.errors import InputError
 
 if TYPE_CHECKING:
@@ -64,4 +65,5 @@ def _serve(stack: str, port: int) -> None:
 def _print_addresses(session: BoardSession) -> None:
     rows = {"boards": session.addresses.page, "Prometheus": session.addresses.prometheus, "Alertmanager": session.addresses.alertmanager}
     print("\n".join(f"{name:<14}{address}" for name, address in rows.items()), flush=True)
+    end_if_unread()
     show_message(f"Through an SSH session with {session.node}. Who has these addresses can read all metrics. Press Ctrl-C to close.")

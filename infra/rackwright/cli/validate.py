@@ -45,13 +45,13 @@ def validate(
 
 def _validate_project(*, as_json: bool, online: bool) -> None:
     from rackwright import layout
-    from rackwright.cli.render.project_validation import step_lines, summary
+    from rackwright.cli.render.project_validation import print_step, summary
     from rackwright.operations.project_validation import validate_project
 
     if online:
         raise typer.BadParameter("--online needs the name of a stack")
     root = layout.project_root()
-    steps = validate_project(root, lambda step: None if as_json else print("\n".join(step_lines(step)), flush=True))
+    steps = validate_project(root, (lambda _: None) if as_json else print_step)
     ok = all(step.ok for step in steps)
     if as_json:
         print(json.dumps({"findings": [finding.to_data() for step in steps for finding in step.findings], "ok": ok}, indent=2))

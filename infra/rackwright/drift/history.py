@@ -65,6 +65,17 @@ class History:
     def __init__(self, file: Path) -> None:
         self._file = file
 
+    def check(self) -> None:
+        """Read the whole history; raise UndeterminedError where `record` would. A missing file is a history without scans."""
+        if not self._file.exists():
+            return
+        with self._open() as base:
+            found = base.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if found != "ok":
+                raise sqlite3.DatabaseError(found)
+        self.scans(-1)
+        self.differences()
+
     def record(self, drift: DriftReport) -> HistoryDelta:
         """Record a scan. A missing difference is resolved only if its layer was scanned and its node responded."""
         at = drift.started.isoformat()
@@ -84,10 +95,10 @@ class History:
         return HistoryDelta(new, tuple(resolved), State(past[0]) if past else None)
 
     def scans(self, most: int) -> list[ScanRecord]:
-        """Return the last scans, the newest first."""
+        """Return the last scans, the newest first; all if `most` is negative."""
         with self._open() as base:
             rows = base.execute("SELECT started, seconds, state, differences FROM scans ORDER BY started DESC LIMIT ?", (most,)).fetchall()
-        return [ScanRecord(datetime.fromisoformat(row[0]), row[1], State(row[2]), row[3]) for row in rows]
+            return [ScanRecord(datetime.fromisoformat(row[0]), row[1], State(row[2]), row[3]) for row in rows]
 
     def already_notified(self, what: str) -> bool:
         """Return whether this notification was sent before, and record it."""
@@ -124,11 +135,16 @@ class History:
         except sqlite3.DatabaseError as damaged:
             if type(damaged) is not sqlite3.DatabaseError:  # A subclass reports a mistake of a statement, not of the file.
                 raise
-            hint = "move the file away: the next `rackwright drift` starts a new history"
-            raise UndeterminedError(f"the drift history is damaged: {damaged}", path=str(self._file), hint=hint) from None
+            raise self._damaged(damaged) from None
+        except ValueError as unknown:  # A time, state, layer or category that is none.
+            raise self._damaged(unknown) from None
         except OSError as refused:
             hint = "check the disk, and the file's type and mode"
             raise UndeterminedError(f"cannot be written: {refused.strerror}", path=str(self._file), hint=hint) from None
+
+    def _damaged(self, why: Exception) -> UndeterminedError:
+        hint = "move the file away: the next `rackwright drift` starts a new history"
+        return UndeterminedError(f"the drift history is damaged: {why}", path=str(self._file), hint=hint)
 
 
 def _was_scanned(drift: DriftReport, one: DriftItem) -> bool:

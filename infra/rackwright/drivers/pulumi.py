@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Final
 
 from rackwright import layout
-from rackwright.errors import RackwrightError
+from rackwright.drivers.shown_process import run_shown
+from rackwright.errors import OUTPUT_LOST, RackwrightError
 from rackwright.inventory import paths
 from rackwright.stackfile.load import find_stack_file
 
@@ -27,14 +27,18 @@ def executable() -> Path:
 
 
 def run(verb: str, stack: str) -> int:
-    """Run `pulumi VERB` without prompts and return its exit status. The output goes to this process's standard output and error."""
+    """Run `pulumi VERB` without prompts, with its output on this process's standard output and error.
+
+    Return its exit status, or OUTPUT_LOST if the reader of standard output closed early; the work is then complete all the same.
+    """
     command = [str(executable()), verb, "--stack", stack, "--yes", "--skip-preview"]
     # Pulumi handles Ctrl-C itself; subprocess.run would kill it a quarter of a second after KeyboardInterrupt.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
-        return subprocess.run(command, cwd=paths.project_root(), check=False).returncode
+        ended = run_shown(command, cwd=paths.project_root())
     finally:
         signal.signal(signal.SIGINT, before)
+    return OUTPUT_LOST if ended.is_output_lost else ended.status
 
 
 def install_prerequisites(stack: str) -> None:
@@ -47,7 +51,6 @@ def install_prerequisites(stack: str) -> None:
     if layout.is_checkout():
         return
     where = ["--venv", sys.prefix, "--project", str(layout.project_root()), "--stack", stack]
-    done = subprocess.run([sys.executable, "-I", str(layout.product_root() / layout.BOOTSTRAP), "installed", *where], check=False)
-    if done.returncode:
+    if run_shown([sys.executable, "-I", str(layout.product_root() / layout.BOOTSTRAP), "installed", *where]).status:
         hint = "do what the lines above say, then run the command again"
         raise RackwrightError("the engine or the packages that the stack needs are not installed", path=f"stack {stack}", hint=hint)

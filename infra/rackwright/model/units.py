@@ -15,6 +15,10 @@ from rackwright.model import host_keys
 
 _BINARY: Final = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_MAX_BYTES: Final = 2**63 - 2**40
+"""Whole TiB in 63 bits: Kubernetes reduces larger quantities silently (apimachinery: api/resource/quantity.go), and no file is larger."""
+_MAX_SECONDS: Final = 2**31 - 60
+"""time_str2mins of Slurm adds 59 s to a signed number of 32 bits. 68 years are enough for all other times, too."""
 _SIZE: Final = r"[0-9]+(\.[0-9]+)?(KiB|MiB|GiB|TiB)"
 _DURATION: Final = r"([0-9]+[smhd])+"
 _LABEL: Final = r"[a-z]([-a-z0-9]*[a-z0-9])?"
@@ -38,6 +42,8 @@ _RDMA_DEVICE_LENGTH: Final = 63
 """IB_DEVICE_NAME_MAX is 64 with the final NUL (Linux: include/uapi/rdma/ib_user_verbs.h). A netdev's IFNAMSIZ does not apply."""
 _RACK: Final = r"[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?"
 """No dot: the management switches of a rack are numbered after one."""
+_SHOWN: Final = 40
+"""Characters of a number that a message shows. Chosen."""
 _NON_BLOCKING, _MOST_DOWN = 1, 16
 _RATIO: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*:\s*([1-9][0-9]*)\s*")
 _SSH_ADDRESS: Final = r"[A-Za-z0-9][A-Za-z0-9.-]*"
@@ -64,7 +70,18 @@ def parse_bytes(text: object) -> int:
     if not isinstance(text, str) or not re.fullmatch(_SIZE, text):
         refuse("size", f"{text!r} is not a size", _size_hint(text))
     number, unit = text[:-3], text[-3:]
+    if float(number) * _BINARY[unit] > _MAX_BYTES:
+        refuse(
+            "size",
+            f"`{_cut(text)}` is too large",
+            f"use at most {_MAX_BYTES // 2**40}TiB: a size has 63 bits (Linux: loff_t; Kubernetes: quantity)",
+        )
     return int(float(number) * _BINARY[unit]) // 1024 * 1024
+
+
+def _cut(text: str) -> str:
+    """Return the beginning of a text: messages stay readable."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _size_hint(text: object) -> str:
@@ -84,7 +101,11 @@ def parse_seconds(text: object) -> int:
         refuse("duration", f"{text} has no unit", f"write {text}s or {text}m")
     if not isinstance(text, str) or not re.fullmatch(_DURATION, text):
         refuse("duration", f"{text!r} is not a duration", _duration_hint(text))
-    return sum(int(number) * _SECONDS[unit] for number, unit in re.findall(r"([0-9]+)([smhd])", text))
+    seconds = sum(float(number) * _SECONDS[unit] for number, unit in re.findall(r"([0-9]+)([smhd])", text))
+    if seconds > _MAX_SECONDS:
+        cause = f"`{_cut(text)}` is too long"
+        refuse("duration", cause, f"use at most {_MAX_SECONDS // 86400}d: Slurm counts seconds in 31 bits (Slurm: src/common/parse_time.c)")
+    return int(seconds)
 
 
 def _duration_hint(text: object) -> str:

@@ -8,14 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any
 
 from rackwright.drivers import pulumi
+from rackwright.drivers.shown_process import STDERR, run_shown
 from rackwright.errors import UndeterminedError
 from rackwright.inventory import paths
-
-_STDERR: Final = 2
-"""File descriptor of standard error (stdio(3))."""
 
 
 class ExpiryOutcome(StrEnum):
@@ -72,11 +70,11 @@ PulumiCommand = Callable[..., PulumiOutput]
 def run_pulumi(*arguments: str, shown: bool = False) -> PulumiOutput:
     """Run this environment's `pulumi`."""
     command = [str(pulumi.executable()), *arguments, "--non-interactive"]
-    out, err = (_STDERR, None) if shown else (subprocess.PIPE, subprocess.PIPE)
-    done = subprocess.run(
-        command, cwd=paths.project_root(), stdin=subprocess.DEVNULL, stdout=out, stderr=err, text=True, encoding="utf-8", check=False
-    )
-    return PulumiOutput(done.returncode, done.stdout or "", done.stderr or "")
+    root, null = paths.project_root(), subprocess.DEVNULL
+    if shown:
+        return PulumiOutput(run_shown(command, cwd=root, stdin=null, to=STDERR).status, "", "")
+    done = subprocess.run(command, cwd=root, stdin=null, capture_output=True, text=True, encoding="utf-8", check=False)
+    return PulumiOutput(done.returncode, done.stdout, done.stderr)
 
 
 def destroy_expired(run: PulumiCommand, now: datetime, *, dry_run: bool) -> Iterator[ExpiryResult]:

@@ -177,7 +177,7 @@ def _judged_scalar(loader: Any, node: yaml.ScalarNode, where: str) -> Iterator[F
     if node.tag.endswith(":merge"):
         return
     try:
-        loader.construct_object(node)
+        str(loader.construct_object(node))  # Python also refuses to print a number of more than 4300 digits: 0xffff….
     except (ValueError, LookupError, AttributeError, yaml.YAMLError):
         kind = node.tag.rpartition(":")[2]
         yield _finding("yaml-syntax", where, f"`{node.value[:60]}` cannot be read as {kind}", "put the value in quotes if it is text")

@@ -54,7 +54,7 @@ def test_verdict_is_exit_code(run: Run, monkeypatch: pytest.MonkeyPatch, result:
 
 def test_score_without_records_says_so(run: Run) -> None:
     ended = run("chaos", "lab", "--score")
-    assert (ended.code, ended.out) == (0, "stack lab: no failure has been injected\n")
+    assert (ended.code, ended.out) == (0, "stack lab: no run is on record\n")
 
 
 def test_up_starts_node_that_killed_command_stopped(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,13 +70,15 @@ def test_damaged_drift_history_is_named(damage: str, lab: str, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_record_of_chaos_is_no_record(
+def test_damaged_record_of_chaos_is_named(
     damage: str, lab: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     paths.chaos(lab).mkdir()
-    (paths.chaos(lab) / "chaos-1.json").write_bytes(DAMAGES[damage])
+    file = paths.chaos(lab) / "chaos-1.json"
+    file.write_bytes(DAMAGES[damage])
     found = run_cli(monkeypatch, capsys, "chaos", lab, "--score")
-    assert (found.code, found.err) == (0, "") and "no failure has been injected" in found.out
+    assert (found.code, found.out) == (0, "stack lab: no run is on record\n")
+    assert found.err.startswith(f"{file}: left out, no record of rackwright.chaos/1: ") and "\n  move the file away" in found.err
 
 
 @pytest.mark.parametrize(("command", "file"), [("status", paths.report), ("impact", paths.applied)])

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
+from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -88,6 +91,64 @@ def test_what_is_kept_is_for_its_owner_alone(night: Night, file: Any) -> None:
     night.found = [(STOPPED,)]
     night("drift", "lab")
     assert file("lab").stat().st_mode & 0o777 == 0o600
+
+
+def _cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: len(file.read_bytes()) // 2])
+
+
+def _overwrite_last_page(file: Path) -> None:
+    """The pages of an empty history are 4096 bytes (https://www.sqlite.org/pragma.html#pragma_page_size)."""
+    file.write_bytes(file.read_bytes()[:-4096] + b"\xff" * 4096)
+
+
+def _set(column: str, text: str) -> Callable[[Path], None]:
+    def change(file: Path) -> None:
+        table = "scans" if column == "state" else "differences"
+        with closing(sqlite3.connect(file)) as base, base:
+            base.execute(f"UPDATE {table} SET {column} = ?", (text,))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda file: file.write_bytes(b"\xff\xfe\x80\x81"), "file is not a database"),
+        (_cut, "database disk image is malformed"),
+        (_overwrite_last_page, ""),
+        (_set("state", "cleen"), "'cleen' is not a valid State"),
+        (_set("class", "breakin"), "'breakin' is not a valid Category"),
+        (_set("first", "yesterday"), "Invalid isoformat string: 'yesterday'"),
+    ],
+)
+def test_damaged_history_is_named_before_the_scan(night: Night, damage: Callable[[Path], None], reason: str) -> None:
+    night.found = [(STOPPED,)]
+    night("drift", "lab")
+    file = paths.drift_history("lab")
+    damage(file)
+    night.found = [(STOPPED,)]
+    said = night("drift", "lab")
+    assert (said.code, said.out, night.found) == (3, "", [(STOPPED,)])
+    assert said.err.startswith(f"{file}: the drift history is damaged: {reason}")
+    assert said.err.endswith("\n  move the file away: the next `rackwright drift` starts a new history\n")
+
+
+def test_folder_in_place_of_history_is_named_before_the_scan(night: Night) -> None:
+    night.found = [(STOPPED,)]
+    paths.drift_history("lab").mkdir()
+    said = night("drift", "lab")
+    assert (said.code, said.out, night.found) == (3, "", [(STOPPED,)])
+    assert "cannot open or write the drift history" in said.err
+
+
+def test_scan_that_was_interrupted_leaves_no_history(night: Night) -> None:
+    async def interrupted(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    night.scan = interrupted  # type: ignore[method-assign]
+    assert night("drift", "lab").code == 3
+    assert "no drift scan has run yet" in night("drift-history", "lab").err
 
 
 def test_healing_says_what_it_does_then_does_it_and_looks_again(night: Night) -> None:

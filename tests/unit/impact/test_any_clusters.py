@@ -7,11 +7,12 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.edited_stack import described, edited
 
 from rackwright.impact import Action, impact
 from rackwright.stackfile.diff import edits
 
-from .conftest import LAB, described, edited
+from .conftest import LAB
 
 calm = settings(derandomize=True)
 

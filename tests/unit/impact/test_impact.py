@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.edited_stack import committed_stack, described, edited
 
 from rackwright.impact import Action, ClusterPlan, impact
 from rackwright.impact.planned_change import Transition, named
 from rackwright.model.update_policy import UpdatePolicy
 from rackwright.stackfile.diff import Edit, Kind
 
-from .conftest import HOSTS, KUBERNETES, LAB, described, edited, told, written
+from .conftest import HOSTS, KUBERNETES, LAB, consequences
 
-RACK = written("rack-h100")
+RACK = committed_stack("rack-h100")
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,7 @@ def test_edits_that_move_no_cable_say_nothing_of_cables(fields: dict[str, Any]) 
 
 def test_threads_of_running_instances_are_refused() -> None:
     """An instance keeps those that it was launched with; on machines Slurm learns of them."""
-    aws, hosts = written("aws-budget"), edited(HOSTS, groups__worker__cpus=4)
+    aws, hosts = committed_stack("aws-budget"), edited(HOSTS, groups__worker__cpus=4)
     (refused,) = [
         one for one in impact(described(aws), described(edited(aws, groups__worker__threads_per_core=1))) if one.action is Action.REFUSE
     ]
@@ -54,12 +55,12 @@ def test_threads_of_running_instances_are_refused() -> None:
     assert Action.REFUSE not in {
         one.action for one in impact(described(hosts), described(edited(hosts, groups__worker__threads_per_core=2)))
     }
-    assert any("slurmctld" in words for words in told(hosts, groups__worker__threads_per_core=2))
+    assert any("slurmctld" in words for words in consequences(hosts, groups__worker__threads_per_core=2))
 
 
 def test_a_worker_joins_the_scheduler_that_there_is() -> None:
-    assert "adds worker2, joins it to Kubernetes and verifies it (groups.worker.count)" in told(KUBERNETES, groups__worker__count=3)
-    assert not [words for words in told(KUBERNETES, nodes={"worker1": {"state": "out"}}) if "Slurm" in words]
+    assert "adds worker2, joins it to Kubernetes and verifies it (groups.worker.count)" in consequences(KUBERNETES, groups__worker__count=3)
+    assert not [words for words in consequences(KUBERNETES, nodes={"worker1": {"state": "out"}}) if "Slurm" in words]
 
 
 def test_a_simulated_fabric_needs_no_people() -> None:
@@ -177,7 +178,7 @@ ROWS: list[tuple[dict[str, Any], list[str]]] = [
 
 @pytest.mark.parametrize(("fields", "expected"), ROWS, ids=lambda value: " ".join(value) if isinstance(value, dict) else "")
 def test_an_edit_of_the_lab_is_told_before_it_is_done(fields: dict[str, Any], expected: list[str]) -> None:
-    assert told(LAB, **fields) == expected
+    assert consequences(LAB, **fields) == expected
 
 
 STARTS_ANEW = "revalidates {}, and stops if a machine differs from its description"
@@ -216,19 +217,19 @@ STARTS_ANEW = "revalidates {}, and stops if a machine differs from its descripti
     ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
 )
 def test_an_edit_of_machines_that_exist_replaces_none(fields: dict[str, Any], expected: list[str]) -> None:
-    assert told(HOSTS, **fields) == expected
+    assert consequences(HOSTS, **fields) == expected
 
 
 def test_existing_file_system_stays_mounted_and_keeps_its_data() -> None:
     existing = {"kind": "existing-nfs", "mount": "/mnt/home", "source": "nas:/export/home"}
-    assert told({**HOSTS, "storage": {**HOSTS["storage"], "home": existing}}, storage__home=None) == [
+    assert consequences({**HOSTS, "storage": {**HOSTS["storage"], "home": existing}}, storage__home=None) == [
         "leaves /mnt/home mounted, which `up` does not unmount; nothing on nas:/export/home is deleted (storage.home)"
     ]
 
 
 def test_an_old_release_of_slurm_restarts_where_a_new_one_reloads() -> None:
     old = edited(LAB, target__os="debian-12")
-    assert told(old, groups__worker__count=3) == [
+    assert consequences(old, groups__worker__count=3) == [
         "restarts slurmctld and rackwright-ibsim on login0 (groups.worker.count)",
         "restarts slurmd on worker0, worker1 (groups.worker.count)",
         "adds worker2, joins it to Slurm and verifies it (groups.worker.count)",
@@ -255,16 +256,16 @@ def test_groups_that_change_places_move_each_other() -> None:
     ],
 )
 def test_no_existing_node_is_renamed(fields: dict[str, Any], words: str) -> None:
-    assert told(LAB, **fields) == [words]
+    assert consequences(LAB, **fields) == [words]
 
 
 def test_a_node_that_is_added_may_have_any_name() -> None:
-    found = told(LAB, groups__worker__names="worker[0-1],node003", groups__worker__count=3)
+    found = consequences(LAB, groups__worker__names="worker[0-1],node003", groups__worker__count=3)
     assert "adds node003, joins it to Slurm and verifies it (groups.worker.count)" in found
 
 
 def test_a_file_system_does_not_move_to_another_server() -> None:
-    assert told(LAB, groups__worker__roles=["worker", "storage"]) == [
+    assert consequences(LAB, groups__worker__roles=["worker", "storage"]) == [
         "moves /mnt/sharedfs from storage0 to worker0, without its data: refused (groups.worker.roles)"
     ]
 
@@ -310,4 +311,4 @@ def test_a_field_concerns_the_nodes_its_path_names(path: str, concerned: list[st
 
 def test_a_playbook_that_is_taken_out_undoes_nothing() -> None:
     own = edited(LAB, hooks={"after_storage": ["site/archive.yml"]})
-    assert told(own, hooks=None) == ["no longer runs hooks.after_storage; its earlier changes stay (hooks.after_storage)"]
+    assert consequences(own, hooks=None) == ["no longer runs hooks.after_storage; its earlier changes stay (hooks.after_storage)"]

@@ -85,7 +85,7 @@ def run(mode: str, **options: Any) -> dict[str, Any]:
         STACK, ChaosOptions(mode, **{"interval_s": 1, "duration_s": 1, "seed": 1, **options}), ignore, lambda _text: None
     )
     assert schema_errors("chaos", found) == []
-    assert found == next(one for one in records.load_all(STACK) if one["run"] == found["run"])
+    assert found == next(one for one in records.load_all(STACK, pytest.fail) if one["run"] == found["run"])
     return found
 
 
@@ -201,7 +201,7 @@ def test_interrupt_undoes_open_event(cluster: Cluster, monkeypatch: pytest.Monke
     cluster.on_watch = interrupt
     with pytest.raises(UndeterminedError, match="failures are undone"):
         run("node_kill")
-    (document,) = records.load_all(STACK)
+    (document,) = records.load_all(STACK, pytest.fail)
     assert cluster.down == set() and lease.open_leases(STACK) == []
     assert document["ended"] and document["events"][0]["undone_by"] == "command"
 
@@ -322,7 +322,7 @@ def test_undo_ends_leases_and_units_and_closes_record(cluster: Cluster) -> None:
     grant(600.0)
     cluster.units = {"worker0": {"e-7"}}
     assert undo_all(STACK, lambda _text: None) == ["e-1", "e-7"]
-    (closed,) = records.load_all(STACK)
+    (closed,) = records.load_all(STACK, pytest.fail)
     assert schema_errors("chaos", closed) == []
     assert (closed["events"][0]["undone_by"], closed["verdict"]["result"]) == ("--undo", "unknown") and closed["ended"]
 
@@ -339,10 +339,24 @@ def test_second_command_is_refused(cluster: Cluster) -> None:
 
 
 def test_score_lists_recorded_runs(cluster: Cluster) -> None:
-    assert score_text(STACK, []) == f"stack {STACK}: no failure has been injected"
+    assert score_text(STACK, []) == f"stack {STACK}: no run is on record"
     found = run("node_kill")
-    row = score_text(STACK, records.load_all(STACK)).splitlines()[1].split("  ")
+    row = score_text(STACK, records.load_all(STACK, pytest.fail)).splitlines()[1].split("  ")
     assert found["run"] in row[0] and "1 of 1" in row
+
+
+@pytest.mark.parametrize("part", ["score", "events", "run", "verdict", "ended"])
+def test_incomplete_record_is_named_and_the_others_are_shown(cluster: Cluster, part: str) -> None:
+    found = run("node_kill")
+    file = paths.chaos(STACK) / "chaos-0.json"
+    file.write_text(json.dumps({key: value for key, value in found.items() if key != part}))
+    named: list[str] = []
+    rows = score_text(STACK, records.load_all(STACK, named.append)).splitlines()
+    assert len(rows) == 2 and found["run"] in rows[1]
+    assert named == [
+        f"{file}: left out, no record of rackwright.chaos/1: $: '{part}' is a required property\n  move the file away if it is not needed"
+    ]
+    assert undo_all(STACK, pytest.fail) == []
 
 
 def test_injector_reports_refusal_of_node(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

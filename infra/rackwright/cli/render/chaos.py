@@ -50,7 +50,7 @@ def score_text(stack: str, documents: Iterable[Mapping[str, Any]]) -> str:
             ]
         )
     if not rows:
-        return f"stack {stack}: no failure has been injected"
+        return f"stack {stack}: no run is on record"
     heads = ("run", "mode", "seed", "injected", "undone", "noticed", "median", "training recovered", "steps lost", "verdict")
     return table(heads, rows)
 

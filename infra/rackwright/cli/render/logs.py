@@ -46,11 +46,13 @@ def print_job(report: JobReport, *, as_json: bool) -> int:
 
 
 def entry_printer(*, as_json: bool) -> Callable[[LogEntry], None]:
-    """Return a function that prints one entry."""
+    """Return a function that prints one entry, and exits when the reader of standard output has closed."""
+    from rackwright.cli.standard_streams import end_if_unread
     from rackwright.report.logs import terminal
 
     def show(entry: LogEntry) -> None:
         typer.echo(json.dumps(entry.as_dict()) if as_json else terminal.line(entry))
+        end_if_unread()
 
     return show
 

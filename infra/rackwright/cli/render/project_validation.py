@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rackwright.cli.standard_streams import end_if_unread
 from rackwright.operations.project_validation import ValidationStep, errors_of
 
 
@@ -13,6 +14,12 @@ def step_lines(step: ValidationStep) -> Iterator[str]:
     yield f"{step.name:<10} {verdict:<8} {step.summary}".rstrip()
     for finding in step.findings:
         yield from (f"  {line}" for line in str(finding).splitlines())
+
+
+def print_step(step: ValidationStep) -> None:
+    """Print one step at once; exit when the reader has closed: the steps that follow take minutes and change nothing."""
+    print("\n".join(step_lines(step)), flush=True)
+    end_if_unread()
 
 
 def summary(project: str, steps: tuple[ValidationStep, ...]) -> str:

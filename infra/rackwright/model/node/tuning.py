@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, StringConstraints
 
+from rackwright.model import limits
 from rackwright.model.base import ConfigModel
 from rackwright.model.units import Label
 from rackwright.model.update_policy import UpdatePolicy
@@ -49,7 +50,7 @@ class Limit(StrEnum):
     STACK = "stack"
 
 
-LimitValue = Annotated[int, Field(ge=1)] | Literal["unlimited"]
+LimitValue = Annotated[int, Field(ge=1), limits.RESOURCE_LIMIT] | Literal["unlimited"]
 SysctlName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*([./][A-Za-z0-9_-]+)+$")]
 SysctlValue = int | Annotated[str, StringConstraints(pattern=r"^[!-~]([ -~]*[!-~])?$")]
 

@@ -8,12 +8,14 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
+from rackwright.model import limits
 from rackwright.model.address_range import AddressRange4
 from rackwright.model.base import ConfigModel
 from rackwright.model.units import Address4, Bytes, Label, Network4, Seconds, UserName
 from rackwright.model.update_policy import UpdatePolicy
 
 DEFAULT_VERSION: Final = "1.36.2"
+QuotaCount = Annotated[int, Field(ge=1), limits.KUBERNETES_COUNT]
 
 
 class Cni(StrEnum):
@@ -82,12 +84,14 @@ class Namespace(ConfigModel):
     users: Annotated[tuple[UserName, ...], UpdatePolicy.LIVE] = Field(
         default=(), description="Users of the namespace, bound to the role `edit`."
     )
-    gpus: Annotated[int | None, UpdatePolicy.LIVE] = Field(default=None, ge=0, description="Maximum number of GPUs of all pods together.")
-    cpus: Annotated[int | None, UpdatePolicy.LIVE] = Field(default=None, ge=1, description="Maximum CPU requests of all pods together.")
+    gpus: Annotated[Annotated[int, Field(ge=0), limits.KUBERNETES_COUNT] | None, UpdatePolicy.LIVE] = Field(
+        default=None, description="Maximum number of GPUs of all pods together."
+    )
+    cpus: Annotated[QuotaCount | None, UpdatePolicy.LIVE] = Field(default=None, description="Maximum CPU requests of all pods together.")
     memory: Annotated[Bytes | None, UpdatePolicy.LIVE] = Field(
         default=None, description="Maximum memory requests of all pods together, for example 64GiB."
     )
-    pods: Annotated[int | None, UpdatePolicy.LIVE] = Field(default=None, ge=1, description="Maximum number of pods.")
+    pods: Annotated[QuotaCount | None, UpdatePolicy.LIVE] = Field(default=None, description="Maximum number of pods.")
     pod_security: Annotated[PodSecurity, UpdatePolicy.LIVE] = Field(
         default=PodSecurity.BASELINE, description="Pod Security level of the namespace."
     )

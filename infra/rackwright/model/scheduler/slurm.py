@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
+from rackwright.model import limits
 from rackwright.model.base import ConfigModel
 from rackwright.model.scheduler.kubernetes import Kubernetes
 from rackwright.model.units import Label, PartitionName, Seconds, UserName
@@ -14,6 +15,11 @@ from rackwright.model.update_policy import UpdatePolicy
 
 _MAX_PRIORITY_TIER: Final = 65533
 """Maximum of PriorityTier (slurm.conf(5))."""
+
+
+GpuLimit = Annotated[int, Field(ge=0), limits.SLURM_GPUS]
+JobLimit = Annotated[int, Field(ge=0), limits.SLURM_NUMBER]
+StateTimeout = Annotated[Seconds, limits.SLURM_TIMEOUT]
 
 
 class Gres(StrEnum):
@@ -90,7 +96,9 @@ class Partition(ConfigModel):
     default_time: Annotated[Seconds | None, UpdatePolicy.RESTART] = Field(
         default=None, description="Run time of a job that requests none, for example 1h. Default: `max_time`."
     )
-    max_nodes: Annotated[int | None, UpdatePolicy.RESTART] = Field(default=None, ge=1, description="Maximum number of nodes of a job.")
+    max_nodes: Annotated[Annotated[int, Field(ge=1), limits.SLURM_NODES] | None, UpdatePolicy.RESTART] = Field(
+        default=None, description="Maximum number of nodes of a job."
+    )
     priority_tier: Annotated[int, UpdatePolicy.RESTART] = Field(
         default=1,
         ge=1,
@@ -130,12 +138,14 @@ class Account(ConfigModel):
         default=(), description="Users of the account. The first account that lists a user is the user's default account."
     )
     parent: Annotated[Label | None, UpdatePolicy.LIVE] = Field(default=None, description="Parent account.")
-    fairshare: Annotated[int, UpdatePolicy.LIVE] = Field(default=1, ge=1, description="Fair-share weight relative to sibling accounts.")
-    grp_gpus: Annotated[int | None, UpdatePolicy.LIVE] = Field(
-        default=None, ge=0, description="Maximum number of GPUs of all running jobs of the account."
+    fairshare: Annotated[int, limits.SLURM_FAIRSHARE, UpdatePolicy.LIVE] = Field(
+        default=1, ge=1, description="Fair-share weight relative to sibling accounts."
     )
-    grp_jobs: Annotated[int | None, UpdatePolicy.LIVE] = Field(
-        default=None, ge=0, description="Maximum number of running jobs of the account."
+    grp_gpus: Annotated[GpuLimit | None, UpdatePolicy.LIVE] = Field(
+        default=None, description="Maximum number of GPUs of all running jobs of the account."
+    )
+    grp_jobs: Annotated[JobLimit | None, UpdatePolicy.LIVE] = Field(
+        default=None, description="Maximum number of running jobs of the account."
     )
     qos: Annotated[tuple[Label, ...], UpdatePolicy.LIVE] = Field(
         default=(), description="Allowed QOS; the first one is the default. Default: Slurm's `normal`."
@@ -145,19 +155,19 @@ class Account(ConfigModel):
 class Qos(ConfigModel):
     """A Slurm QOS: priority and limits that a job can request."""
 
-    priority: Annotated[int, UpdatePolicy.LIVE] = Field(default=0, ge=0, description="Priority relative to other QOS.")
-    grp_gpus: Annotated[int | None, UpdatePolicy.LIVE] = Field(
-        default=None, ge=0, description="Maximum number of GPUs of all running jobs of the QOS, or of the partition that names it."
+    priority: Annotated[int, limits.SLURM_NUMBER, UpdatePolicy.LIVE] = Field(default=0, ge=0, description="Priority relative to other QOS.")
+    grp_gpus: Annotated[GpuLimit | None, UpdatePolicy.LIVE] = Field(
+        default=None, description="Maximum number of GPUs of all running jobs of the QOS, or of the partition that names it."
     )
-    grp_jobs: Annotated[int | None, UpdatePolicy.LIVE] = Field(
-        default=None, ge=0, description="Maximum number of running jobs of the QOS, or of the partition that names it."
+    grp_jobs: Annotated[JobLimit | None, UpdatePolicy.LIVE] = Field(
+        default=None, description="Maximum number of running jobs of the QOS, or of the partition that names it."
     )
-    max_gpus_per_job: Annotated[int | None, UpdatePolicy.LIVE] = Field(default=None, ge=0, description="Maximum number of GPUs of a job.")
-    max_gpus_per_user: Annotated[int | None, UpdatePolicy.LIVE] = Field(
-        default=None, ge=0, description="Maximum number of GPUs of a user's running jobs."
+    max_gpus_per_job: Annotated[GpuLimit | None, UpdatePolicy.LIVE] = Field(default=None, description="Maximum number of GPUs of a job.")
+    max_gpus_per_user: Annotated[GpuLimit | None, UpdatePolicy.LIVE] = Field(
+        default=None, description="Maximum number of GPUs of a user's running jobs."
     )
-    max_jobs_per_user: Annotated[int | None, UpdatePolicy.LIVE] = Field(
-        default=None, ge=0, description="Maximum number of running jobs per user."
+    max_jobs_per_user: Annotated[JobLimit | None, UpdatePolicy.LIVE] = Field(
+        default=None, description="Maximum number of running jobs per user."
     )
     max_wall: Annotated[Seconds | None, UpdatePolicy.LIVE] = Field(
         default=None, description="Maximum run time of a job in whole minutes, for example 8h."
@@ -187,8 +197,8 @@ class PowerSaving(ConfigModel):
     suspend_time: Annotated[Seconds, UpdatePolicy.RESTART] = Field(
         description="Idle time after which a worker is stopped, for example 10m."
     )
-    suspend_timeout: Annotated[Seconds, UpdatePolicy.RESTART] = Field(default=30, description="Maximum time to stop a worker.")
-    resume_timeout: Annotated[Seconds, UpdatePolicy.RESTART] = Field(
+    suspend_timeout: Annotated[StateTimeout, UpdatePolicy.RESTART] = Field(default=30, description="Maximum time to stop a worker.")
+    resume_timeout: Annotated[StateTimeout, UpdatePolicy.RESTART] = Field(
         default=60, description="Maximum time from starting a worker until it is ready."
     )
 

@@ -52,7 +52,7 @@ def detect(stack: str, on_progress: scan.Progress, say: Callable[[str], None], *
     """Scan once, apply the ignore rules of the stack file, record the result and send notifications; `say` receives failures to send.
 
     Raises InputError if the stack is not up, its file has errors or `update_baseline` is used without a baseline; UndeterminedError at
-    Ctrl-C and if another run holds the stack's lock.
+    Ctrl-C, if another run holds the stack's lock, and before the scan if the history cannot be read.
     """
     file = find_stack_file(stack, paths.stacks())
     running = RunningStack.of(stack)
@@ -63,12 +63,13 @@ def detect(stack: str, on_progress: scan.Progress, say: Callable[[str], None], *
             path="--update-baseline",
             hint="remove `host_baseline: false` from `drift` in the stack file",
         )
+    history = History(paths.drift_history(stack))
+    history.check()  # A scan takes minutes, and its result must not be lost.
     try:
         found, states = asyncio.run(scan.scan(running, on_progress, with_baseline=policy.host_baseline))
     except KeyboardInterrupt:
         raise UndeterminedError("interrupted: some layers were not scanned", path=f"stack {stack}") from None
     found = replace(found, last_verified=last_verified(stack, found.plan))
-    history = History(paths.drift_history(stack))
     if policy.host_baseline:
         found = host_baseline.compare_with_baseline(found, states, history.differences(), update=update_baseline)
     found = found.with_layers(ignore_rules.apply_ignore_rules(found.layers, _allowed(policy), date.today()))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -12,6 +10,7 @@ from typing import Final
 from rackwright.drift.difference import Layer
 from rackwright.drift.document import DriftReport
 from rackwright.drivers import pulumi
+from rackwright.drivers.shown_process import STDERR, run_shown
 from rackwright.inventory import paths
 
 _HOSTS: Final = ("**::rackwright:ansible:Converge::*", "**::rackwright:test:Verification::*")
@@ -67,12 +66,5 @@ def choose_run(layers: Collection[Layer]) -> PulumiRun:
 
 def run(stack: str, chosen: PulumiRun) -> bool:
     """Run Pulumi and return whether it succeeded. Its output goes to standard error, because JSON may follow on standard output."""
-
-    done = subprocess.run(
-        [str(pulumi.executable()), *chosen.arguments(stack)],
-        cwd=paths.project_root(),
-        env={**os.environ, **chosen.environment},
-        stdout=sys.stderr,
-        check=False,
-    )
-    return not done.returncode
+    command = [str(pulumi.executable()), *chosen.arguments(stack)]
+    return not run_shown(command, cwd=paths.project_root(), env={**os.environ, **chosen.environment}, to=STDERR).status
