@@ -200,10 +200,12 @@ class PhaseScope:
     def gpus(self, node: str) -> int:
         """Return the whole GPUs of NVIDIA that the plan gives the node: 0 where MIG divides them, for their instances are not measured.
 
-        The programs of the phases are built for CUDA: they do not measure GPUs of AMD.
+        The programs of the phases are built for CUDA: they do not measure GPUs of AMD. They measure all GPUs of a node together, and
+        the thresholds are those of one model: GPUs of several models in a node are not measured.
         """
         found = self.declared.nodes[node].get("gpus")
-        return int(found["count"]) if found and found.get("vendor") != "amd" and not any(found.get("mig", ())) else 0
+        measured = bool(found) and found.get("vendor") != "amd" and not any(found.get("mig", ())) and not found.get("others")
+        return int(found["count"]) if found and measured else 0
 
 
 @dataclass(frozen=True, slots=True)
