@@ -278,7 +278,7 @@ def supported_modules(gpu: GpuModel) -> tuple[GpuModules, ...]:
 
 
 def common_modules(gpus: Sequence[GpuModel]) -> tuple[GpuModules, ...]:
-    """Return the variants of the kernel modules that support all these GPUs of a node, in the order of the first; empty if there is none."""
+    """Return the variants of the kernel modules that support all these GPUs, in the order of the first; empty if there is none."""
     first, *others = (supported_modules(gpu) for gpu in gpus)
     return tuple(flavour for flavour in first if all(flavour in able for able in others))
 

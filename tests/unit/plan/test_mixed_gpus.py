@@ -106,7 +106,9 @@ def test_nodes_of_one_model_have_records_without_other_models() -> None:
 
 
 def test_override_of_one_node() -> None:
-    plan = planned(MIXED, 3, nodes={"worker1": {"gpus": {"others": []}}, "worker2": {"gpus": {"others": [{"model": "l4", "devices": [0, 2]}]}}})
+    plan = planned(
+        MIXED, 3, nodes={"worker1": {"gpus": {"others": []}}, "worker2": {"gpus": {"others": [{"model": "l4", "devices": [0, 2]}]}}}
+    )
     assert [gpus_of(plan, f"worker{index}").models for index in range(3)] == [
         ("a100-pcie", "t4", "a100-pcie"),
         ("a100-pcie", "a100-pcie", "a100-pcie"),

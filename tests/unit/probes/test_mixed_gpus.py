@@ -32,7 +32,9 @@ def verdict(check: str, text: str = GOOD, numbers: str = NUMBERS, plan: Any = PL
     return verdict_of(getattr(test_gpu, f"test_{check}"), answers_of({GPUS: text, DEVICE_NUMBERS: numbers}), node=node, limit=0.1)
 
 
-@pytest.mark.parametrize("check", ["count_matches_plan", "product_matches_plan", "memory_matches_plan", "driver_matches_plan", "max_clocks_match"])
+@pytest.mark.parametrize(
+    "check", ["count_matches_plan", "product_matches_plan", "memory_matches_plan", "driver_matches_plan", "max_clocks_match"]
+)
 def test_planned_gpus_pass(check: str) -> None:
     assert verdict(check) == (PASSED, "")
 
@@ -96,7 +98,10 @@ def test_memory_is_that_of_the_product(old: str, new: str, result: Verdict) -> N
 
 def test_memory_shared_with_the_cpu_is_not_compared() -> None:
     others = [SimpleNamespace(**{**vars(OTHERS[0]), "memory_mib": None})]
-    assert verdict("memory_matches_plan", GOOD.replace("15360", "[N/A]"), plan=SimpleNamespace(**{**vars(PLAN), "others": others}))[0] is PASSED
+    assert (
+        verdict("memory_matches_plan", GOOD.replace("15360", "[N/A]"), plan=SimpleNamespace(**{**vars(PLAN), "others": others}))[0]
+        is PASSED
+    )
 
 
 def test_clock_limits_are_compared_within_a_model() -> None:

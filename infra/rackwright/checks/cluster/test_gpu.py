@@ -178,7 +178,9 @@ def _products_by_device(ask: Ask) -> dict[str, Any]:
     for gpu in _listed(ask):
         number = _device_number(gpu.bus, numbers)
         known = number is not None and f"/dev/nvidia{number}" not in found
-        found[f"/dev/nvidia{number}" if known else gpu.label] = gpu.product if known else UnreadableValue(f"{gpu.label} device file", None, "")
+        found[f"/dev/nvidia{number}" if known else gpu.label] = (
+            gpu.product if known else UnreadableValue(f"{gpu.label} device file", None, "")
+        )
     return found
 
 

@@ -82,7 +82,8 @@ def _counts(case: RuleContext) -> Iterator[tuple[str, int]]:
 def gpu_processor(case: RuleContext) -> Iterator[Violation]:
     """Grace Hopper and Grace Blackwell are modules with an arm64 processor, so that the node needs packages for it."""
     target, seen = case.cluster.target, set[tuple[str, str]]()
-    for member, model in ((member, model) for member in case.members if member.gpus for model in counts_by_model(member.gpus)):
+    pairs = [(member, model) for member in case.members if member.gpus for model in counts_by_model(member.gpus)]
+    for member, model in pairs:
         known = catalog.gpus().get(model)
         if known is None or known.host in (None, member.architecture) or target.kind != "hosts" or (member.group, known.model) in seen:
             continue

@@ -1,4 +1,4 @@
-"""Nodes with GPUs of several models: device files that the node has, models that one driver serves, and targets that can tell them apart."""
+"""Nodes with GPUs of several models: device files that the node has, models that one driver serves, targets that tell them apart."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def gpu_others_devices(case: RuleContext) -> Iterator[Violation]:
         named = Counter(device for one in declared.others for device in one.devices)
         for device in sorted(device for device in named if device >= declared.count):
             cause = f"there is no GPU {device}: the node has {declared.count}, as `count` includes GPUs of all models"
-            yield Violation(path, cause, f"use 0 to {declared.count - 1}, increase `count`, or remove the entry (`others: []` for one node)")
+            yield Violation(
+                path, cause, f"use 0 to {declared.count - 1}, increase `count`, or remove the entry (`others: []` for one node)"
+            )
         for device in sorted(device for device, times in named.items() if times > 1):
             yield Violation(path, f"GPU {device} is named twice", "name each GPU once")
         if set(named) >= set(range(declared.count)):
@@ -100,7 +102,8 @@ def gpu_others_target(case: RuleContext) -> Iterator[Violation]:
     """Jobs get the model that they request only where control groups of the machine's own kernel confine them to its device files.
 
     CUDA numbers GPUs by speed and Slurm by device file, so that a number alone may select a GPU of another model (CUDA Programming
-    Guide, CUDA Environment Variables: FASTEST_FIRST is the default of CUDA_DEVICE_ORDER). Kubernetes counts all GPUs of a node as nvidia.com/gpu.
+    Guide, CUDA Environment Variables: FASTEST_FIRST is the default of CUDA_DEVICE_ORDER). Kubernetes counts all GPUs of a node as
+    nvidia.com/gpu.
     """
     target = case.cluster.target
     for path, _ in _mixed(case):
