@@ -204,8 +204,9 @@ class PhaseScope:
         the thresholds are those of one model: GPUs of several models in a node are not measured.
         """
         found = self.declared.nodes[node].get("gpus")
-        measured = bool(found) and found.get("vendor") != "amd" and not any(found.get("mig", ())) and not found.get("others")
-        return int(found["count"]) if found and measured else 0
+        if not found or found.get("vendor") == "amd" or any(found.get("mig", ())) or found.get("others"):
+            return 0
+        return int(found["count"])
 
 
 @dataclass(frozen=True, slots=True)

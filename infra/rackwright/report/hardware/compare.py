@@ -93,16 +93,16 @@ def _mix(wanted: Mapping[str, Any], gpus: Collection[Gpu]) -> Iterator[Differenc
 
 
 def _each_gpu(wanted: Mapping[str, Any], gpus: Collection[Gpu]) -> Iterator[Difference]:
-    sizes = {one["product"]: one["memory_mib"] for one in (wanted, *wanted.get("others", ()))}
-    unplanned = None if wanted.get("others") else wanted["memory_mib"]
-    product = " or ".join(sizes)
+    sizes: dict[str | None, Any] = {one["product"]: one["memory_mib"] for one in (wanted, *wanted.get("others", ()))}
+    unplanned: Any = None if wanted.get("others") else wanted["memory_mib"]
+    product = " or ".join(map(str, sizes))
     share = checks()["gpu.memory_matches_plan"].limit or 0.0
     for gpu in gpus:
         for subject, value, right in (("product", gpu.product, product), ("driver", gpu.driver, wanted["driver"])):
             if value is not None and value != right and not (subject == "product" and value in sizes):
                 yield Difference(f"GPU {gpu.index} {subject}", right, value)
-        size = sizes.get(gpu.product, unplanned)  # None: the GPU shares the memory of its CPU
-        if None not in (gpu.memory_mib, size) and abs(gpu.memory_mib - size) > share * size:
+        size: Any = sizes.get(gpu.product, unplanned)  # None: the GPU shares the memory of its CPU
+        if gpu.memory_mib is not None and size is not None and abs(gpu.memory_mib - size) > share * size:
             yield Difference(f"GPU {gpu.index} memory", f"{size} MiB within {share:.0%}", f"{gpu.memory_mib} MiB")
 
 
