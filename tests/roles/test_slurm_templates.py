@@ -295,6 +295,22 @@ def test_mig_instances_are_types_of_their_own() -> None:
     ]
 
 
+def test_gpus_of_several_models_are_types_with_their_device_files() -> None:
+    """The models are where the stack file has them, in any order (slurm.conf(5): Gres; gres.conf(5): Type, File)."""
+    cluster = lab("debian-13")
+    gres = [{"type": type_, "gpu": gpu, "instance": None} for gpu, type_ in enumerate(("a100-pcie", "t4", "a100-pcie"))]
+    cluster["cluster"]["scheduler"]["nodes"][0] |= {"gpus": 3, "gpu_type": None, "gres": gres}
+    slurm = rendered(cluster, "slurm_controller", "etc/slurm/slurm.conf")
+    assert "CPUs=8 RealMemory=2048 Gres=gpu:a100-pcie:2,gpu:t4:1 State=UNKNOWN" in slurm
+    assert "\nAccountingStorageTRES=gres/gpu,gres/gpu:a100-pcie,gres/gpu:t4\n" in slurm
+    assert rendered(cluster, "slurm_controller", "etc/slurm/gres.conf").splitlines()[1:] == [
+        "NodeName=worker0 Name=gpu Type=a100-pcie File=/dev/nvidia0",
+        "NodeName=worker0 Name=gpu Type=t4 File=/dev/nvidia1",
+        "NodeName=worker0 Name=gpu Type=a100-pcie File=/dev/nvidia2",
+        "NodeName=worker1 Name=gpu Type=h100 File=/dev/nvidia[0-7]",
+    ]
+
+
 def test_a_power_request_is_one_file_per_node_and_replaces_the_opposite_one(tmp_path: Path) -> None:
     """The seam to whoever runs the machines."""
     program = rendered(CLUSTERS["lab-power-saving"], "slurm_controller", "usr/local/libexec/rackwright/slurm-power")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
@@ -275,6 +275,12 @@ def modules_of(gpu: GpuModel, requested: GpuModules | None) -> GpuModules:
 def supported_modules(gpu: GpuModel) -> tuple[GpuModules, ...]:
     """Return the variants of the kernel modules that support a GPU, the preferred one first."""
     return (GpuModules(gpu.modules),) if gpu.modules else architectures()[gpu.architecture].modules
+
+
+def common_modules(gpus: Sequence[GpuModel]) -> tuple[GpuModules, ...]:
+    """Return the variants of the kernel modules that support all these GPUs, in the order of the first; empty if there is none."""
+    first, *others = (supported_modules(gpu) for gpu in gpus)
+    return tuple(flavour for flavour in first if all(flavour in able for able in others))
 
 
 def has_nvswitch(gpu: GpuModel, count: int) -> bool:

@@ -130,5 +130,6 @@ def merge_gpus(group: Gpus | None, own: NodeGpus | None) -> Gpus | None:
     else:
         model = own.model or (group.model if group else None)
         count = own.count if own.count is not None else (group.count if group else 0)
-        merged = Gpus(model=model, count=count, mig=group.mig if group else None) if model else None
+        others = own.others if own.others is not None else (group.others if group else ())
+        merged = Gpus(model=model, count=count, mig=group.mig if group else None, others=others) if model else None
     return merged if merged is not None and merged.count > 0 else None

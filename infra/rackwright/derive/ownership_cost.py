@@ -10,6 +10,7 @@ from rackwright.catalog.prices import HOURS_PER_MONTH
 from rackwright.derive.cost import HOURS_PER_YEAR, spent
 from rackwright.derive.nodes import DeclaredNode, members
 from rackwright.model.cluster import Cluster
+from rackwright.model.groups import counts_by_model
 from rackwright.model.targets.hosts import HostsTarget
 from rackwright.model.targets.ownership_cost import OwnershipCostInputs
 
@@ -80,7 +81,7 @@ def equivalent_instances(cluster: Cluster) -> RentalPrice | None:
     wanted: Counter[str] = Counter()
     for member in members(cluster):
         if member.gpus is not None:
-            wanted[member.gpus.model] += member.gpus.count
+            wanted.update(counts_by_model(member.gpus))
     found = {model: _cheapest(model, count) for model, count in wanted.items()}
     if not found or None in found.values():
         return None

@@ -65,7 +65,7 @@ def _of_gpus(declared: Inventory) -> Presence:
     having = [node["gpus"] for node in declared.nodes.values() if node.get("gpus")]
     amd = [gpus for gpus in having if gpus.get("vendor") == catalog.AMD]
     nvidia = [gpus for gpus in having if gpus.get("vendor") != catalog.AMD]
-    whole = [gpus["count"] for gpus in nvidia if not any(gpus.get("mig", ()))]
+    whole = [gpus["count"] for gpus in nvidia if not any(gpus.get("mig", ())) and not gpus.get("others")]
     software = declared.cluster.get("software") or {}
     supplied = [gpus for gpus in nvidia if software and not gpus["simulated"]]
     # In an exclusive partition, two jobs never share the GPUs of a node.
@@ -79,7 +79,7 @@ def _of_gpus(declared: Inventory) -> Presence:
         Feature.AMD_XGMI: any(gpus["count"] > 1 and catalog.gpus()[gpus["model"]].xgmi for gpus in amd),
         Feature.SHARED_GPUS: bool(whole) and min(whole) > 1 and shares_nodes,
         Feature.WHOLE_GPUS: bool(whole),
-        Feature.MIG: len(whole) < len(nvidia),
+        Feature.MIG: any(any(gpus.get("mig", ())) for gpus in nvidia),
         Feature.GPU_SOFTWARE: bool(supplied),
         Feature.NVSWITCH: any(gpus["nvswitch"] for gpus in supplied),
         Feature.NVLINK_RACK: any(_has_nvlink_rack(gpus.get("model", "")) for gpus in supplied),

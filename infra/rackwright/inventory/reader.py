@@ -27,6 +27,7 @@ _WRITE_AGAIN: Final = "run `pulumi up --refresh --stack STACK` to write it again
 """A plain `up` keeps the file: Converge writes it when it applies the phases and when it is refreshed."""
 
 OPTIONAL_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+    "gpu_mixed": (),
     "monitoring_node": (),
     "monitoring_server": (),
     "nvlink_domain": (),

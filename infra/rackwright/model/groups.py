@@ -73,6 +73,17 @@ Mig = Annotated[
 ]
 
 
+class OtherGpus(ConfigModel):
+    """GPUs of another model among the GPUs of a node."""
+
+    model: Annotated[Label, UpdatePolicy.RESTART] = Field(description="Model of these GPUs: a row of the GPU catalogue, for example t4.")
+    devices: Annotated[tuple[Annotated[int, Field(ge=0)], ...], UpdatePolicy.RESTART] = Field(
+        min_length=1,
+        description="These GPUs, by the number of their device file: 2 for /dev/nvidia2. On the node, "
+        "`grep -E 'Model|Minor' /proc/driver/nvidia/gpus/*/information` prints the model and the number of each GPU.",
+    )
+
+
 class Gpus(ConfigModel):
     """GPUs of each node of a group."""
 
@@ -84,6 +95,21 @@ class Gpus(ConfigModel):
         "profiles with their numbers on each GPU, for example {3g.40gb: 1, 1g.10gb: 4}; or a list with other profiles for some GPUs. "
         "Jobs request them as gpu:<model>_<profile>. Default: MIG is not managed.",
     )
+    others: Annotated[tuple[OtherGpus, ...], UpdatePolicy.RESTART] = Field(
+        default=(),
+        description="GPUs of other models, which `count` includes, for example [{model: t4, devices: [2]}]. "
+        "Jobs request them as gpu:<model>. Default: all GPUs are of `model`.",
+    )
+
+
+def counts_by_model(gpus: Gpus) -> dict[str, int]:
+    """Return the number of GPUs of each model, `model` first.
+
+    >>> counts_by_model(Gpus(model="a100-pcie", count=3, others=(OtherGpus(model="t4", devices=(2,)),)))
+    {'a100-pcie': 2, 't4': 1}
+    """
+    others = {one.model: len(one.devices) for one in gpus.others}
+    return {gpus.model: gpus.count - sum(others.values()), **others}
 
 
 def mig_devices(declared: Mig | None) -> tuple[MigDevices, ...]:
@@ -103,6 +129,9 @@ class NodeGpus(ConfigModel):
     model: Annotated[Label | None, UpdatePolicy.RESTART] = Field(default=None, description="GPU model. Default: the group's.")
     count: Annotated[int | None, UpdatePolicy.RESTART, OnTarget(lab=UpdatePolicy.REPLACE)] = Field(
         default=None, ge=0, description="Number of GPUs; 0 for none. Default: the group's."
+    )
+    others: Annotated[tuple[OtherGpus, ...] | None, UpdatePolicy.RESTART] = Field(
+        default=None, description="GPUs of other models, which `count` includes; [] for none. Default: the group's."
     )
 
 

@@ -30,7 +30,7 @@ def expand_groups(cluster: Cluster, nodes: Sequence[PlanNode], storage: Sequence
     members |= {
         "smt": lambda node: node.threads_per_core is not None,
         "gpu": lambda node: _vendor(node) == NVIDIA,
-        "gpu_whole": lambda node: _vendor(node) == NVIDIA and node.gpus is not None and not any(node.gpus.mig),
+        "gpu_whole": lambda node: _vendor(node) == NVIDIA and node.gpus is not None and not any(node.gpus.mig) and not node.gpus.others,
         "amd_gpu": lambda node: _vendor(node) == AMD,
         "amd_software": lambda node: _gets_rocm(cluster, node),
         "amd_xgmi": lambda node: node.gpus is not None and node.gpus.count > 1 and gpus()[node.gpus.model].xgmi,
@@ -50,6 +50,8 @@ def expand_groups(cluster: Cluster, nodes: Sequence[PlanNode], storage: Sequence
         "kubernetes_login": lambda node: not slurm and Role.LOGIN in node.roles,
     }
     members |= {f"with_{part}": lambda node, part=part: part in node.features for part in PARTS}  # type: ignore[misc]
+    if any(node.gpus and node.gpus.others for node in nodes):  # plans that are up were recorded without the group
+        members["gpu_mixed"] = lambda node: node.gpus is not None and bool(node.gpus.others)
     here = [node for node in nodes if node.is_in]
     groups = {group: tuple(node.name for node in here if belongs(node)) for group, belongs in members.items()}
     groups |= monitoring_groups(cluster.monitoring, monitoring_node(cluster), nodes)

@@ -12,14 +12,14 @@ from rackwright.derive.layout import blocks
 from rackwright.derive.mig import layout
 from rackwright.derive.nodes import DeclaredNode
 from rackwright.model.cluster import Cluster
-from rackwright.model.groups import Gpus
+from rackwright.model.groups import Gpus, OtherGpus, counts_by_model
 from rackwright.model.target import Target
 from rackwright.model.targets.hosts import SSH_PORT, HostsTarget
 from rackwright.model.units import mebibytes
 from rackwright.plan.addresses import address, mac
 from rackwright.plan.fabric.schema import FabricPlan
 from rackwright.plan.node_features import PARTS
-from rackwright.plan.schema import MigInstance, NodeGpu, PlanNode
+from rackwright.plan.schema import MigInstance, NodeGpu, OtherGpu, PlanNode
 from rackwright.plan.software import driver_version, modules
 
 
@@ -109,7 +109,13 @@ def _gpus(cluster: Cluster, declared: Gpus | None) -> NodeGpu | None:
         driver=driver_version(cluster) if is_nvidia else None,
         architecture=known.architecture,
         modules=modules(cluster, declared) if is_nvidia else None,
-        nvswitch=has_nvswitch(known, declared.count),
+        nvswitch=has_nvswitch(known, counts_by_model(declared)[declared.model]),
         simulated="gpu" in cluster.target.simulated,
         mig=tuple(tuple(MigInstance(profile=one.profile, start=one.start) for one in gpu) for gpu in layout(declared)),
+        others=tuple(_other_gpu(one) for one in declared.others),
     )
+
+
+def _other_gpu(declared: OtherGpus) -> OtherGpu:
+    known = catalog.gpus()[declared.model]
+    return OtherGpu(model=known.model, product=known.product, memory_mib=known.memory_mib, devices=tuple(sorted(declared.devices)))

@@ -98,8 +98,10 @@ def _scheduled(cluster: Cluster, node: PlanNode) -> SchedulerNode:
 
 
 def _gres(node: PlanNode) -> tuple[GpuGres, ...]:
-    """Return what Slurm allocates of GPUs with MIG: each instance, and each GPU that is whole."""
+    """Return what Slurm allocates of GPUs with MIG, each instance and each GPU that is whole, and of GPUs of several models."""
     gpus = node.gpus
+    if gpus is not None and gpus.others:
+        return tuple(GpuGres(type=model, gpu=gpu, instance=None) for gpu, model in enumerate(gpus.models))
     if gpus is None or not any(gpus.mig):
         return ()
     profiles = mig_profiles(gpus.model)

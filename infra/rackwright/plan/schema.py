@@ -37,12 +37,24 @@ class MigInstance(ConfigModel):
     """Memory slice at which it begins."""
 
 
+class OtherGpu(ConfigModel):
+    """The GPUs of another model in a node."""
+
+    model: str
+    product: str
+    memory_mib: int | None
+    """None for GPUs that share the memory of their CPU."""
+    devices: tuple[int, ...]
+    """Numbers of their device files."""
+
+
 class NodeGpu(ConfigModel):
-    """The GPUs of one node."""
+    """The GPUs of one node. Product, memory and architecture are those of `model`."""
 
     vendor: Literal["nvidia", "amd"] = "nvidia"
     model: str
     count: int
+    """GPUs of all models."""
     product: str
     memory_mib: int | None
     """None for GPUs that share the memory of their CPU."""
@@ -56,6 +68,14 @@ class NodeGpu(ConfigModel):
     simulated: bool
     mig: tuple[tuple[MigInstance, ...], ...] = ()
     """Instances of each GPU by the number of its device file, none of a whole GPU; empty where MIG is not managed."""
+    others: tuple[OtherGpu, ...] = Field(default=(), exclude_if=lambda others: not others)
+    """GPUs of other models, which `count` includes. Left out of documents where there are none."""
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Return the model of each GPU, in the order of the device files."""
+        by_device = {device: one.model for one in self.others for device in one.devices}
+        return tuple(by_device.get(device, self.model) for device in range(self.count))
 
 
 class PlanNode(ConfigModel):

@@ -10,7 +10,7 @@ from rackwright.catalog.rocm import rocm_releases
 from rackwright.derive.nodes import DeclaredNode
 from rackwright.model.base import ConfigModel
 from rackwright.model.cluster import Cluster
-from rackwright.model.groups import Gpus
+from rackwright.model.groups import Gpus, counts_by_model
 from rackwright.model.node.software import GpuDirect, GpuModules
 
 
@@ -65,7 +65,7 @@ def driver_version(cluster: Cluster) -> str:
 def modules(cluster: Cluster, gpus: Gpus) -> GpuModules:
     """Return the flavour of the driver's kernel modules for a node's GPUs."""
     asked = cluster.software.kernel_modules if cluster.software else None
-    return compatibility.modules_of(catalog.gpus()[gpus.model], asked)
+    return asked or compatibility.common_modules([catalog.gpus()[model] for model in counts_by_model(gpus)])[0]
 
 
 def expand_software(cluster: Cluster, declared_nodes: Iterable[DeclaredNode]) -> SoftwareStack | None:

@@ -27,6 +27,7 @@ from rackwright.rules.common import (
     image_accounts,
     links,
     mig,
+    mixed_gpus,
     monitoring,
     names,
     network,
@@ -52,7 +53,7 @@ from rackwright.stackfile.load import LoadedStack
 __all__ = ["RULES", "Rule", "RuleContext", "check", "run_rules"]
 
 RULE_MODULES = (
-    *(names, network, groups, gpus, mig, stack, versions, efa, storage, existing_storage, access, users, nodes, hosts, links),
+    *(names, network, groups, gpus, mixed_gpus, mig, stack, versions, efa, storage, existing_storage, access, users, nodes, hosts, links),
     *(scheduler, accounts, partitions, partition_qos, preemption),
     *(bmc, rocm, image_accounts, container_networks, vm, chaos, actions_runner),
     *(kubernetes_cluster, kubernetes_network, addons, load_balancers, pod_network),

@@ -10,6 +10,7 @@ from rackwright.catalog.instances import instance_types
 from rackwright.derive.cost import cost
 from rackwright.derive.ownership_cost import OwnershipCost, RentalPrice, compute_ownership_cost, equivalent_instances
 from rackwright.model import Cluster
+from rackwright.model.groups import OtherGpus
 from rackwright.stackfile.load import load_cluster
 
 
@@ -82,6 +83,23 @@ def test_the_same_gpus_in_ec2_are_the_cheapest_way_to_as_many() -> None:
     ways = [type_ for type_ in instance_types().values() if type_.gpu_model == "a10g" and type_.usd_per_hour]
     assert rented.usd_per_hour == pytest.approx(min(-(-8 // type_.gpu_count) * (type_.usd_per_hour or 0) for type_ in ways))
     assert rented.source
+
+
+def test_gpus_of_each_model_are_rented() -> None:
+    """Two nodes with three A10G and one T4 each: six of one model, two of the other."""
+    cluster = owned()
+    gpus = cluster.groups["worker"].gpus
+    assert gpus is not None
+    mixed = gpus.model_copy(update={"others": (OtherGpus(model="t4", devices=(0,)),)})
+    groups = {**cluster.groups, "worker": cluster.groups["worker"].model_copy(update={"gpus": mixed})}
+    rented = equivalent_instances(cluster.model_copy(update={"groups": groups}))
+    assert rented is not None
+
+    def cheapest(model: str, count: int) -> float:
+        priced = [type_ for type_ in instance_types().values() if type_.gpu_model == model and type_.usd_per_hour]
+        return min(-(-count // type_.gpu_count) * (type_.usd_per_hour or 0) for type_ in priced)
+
+    assert rented.usd_per_hour == pytest.approx(cheapest("a10g", 6) + cheapest("t4", 2))
 
 
 def test_a_gpu_that_ec2_does_not_have_is_compared_with_nothing() -> None:

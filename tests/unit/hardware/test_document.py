@@ -116,6 +116,34 @@ def test_each_difference_is_reported_alone(declared, healthy, facts, subject):
     assert found["verdict"] == "failed"
 
 
+MIX = [{"model": "t4", "product": "Tesla T4", "memory_mib": 15360, "devices": [6, 7]}]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, []),
+        ({6: {"product": "NVIDIA H100 80GB HBM3", "memory_mib": 81559}}, [("GPUs", "7 × NVIDIA H100 80GB HBM3, 1 × Tesla T4")]),
+        ({7: {"memory_mib": 7680}}, [("GPU 7 memory", "7680 MiB")]),
+        ({0: {"memory_mib": 15360}}, [("GPU 0 memory", "15360 MiB")]),
+        ({7: {"product": None}}, []),
+        (
+            {7: {"product": "NVIDIA L4"}},
+            [("GPUs", "6 × NVIDIA H100 80GB HBM3, 1 × Tesla T4, 1 × NVIDIA L4"), ("GPU 7 product", "NVIDIA L4")],
+        ),
+    ],
+    ids=["planned", "other-numbers", "memory-of-other", "memory-of-model", "unread", "unplanned"],
+)
+def test_gpus_of_several_models_are_compared_by_product(inventory, healthy, facts, changes, expected):
+    """Numbers by product, and the memory of each product."""
+    inventory["all"]["hosts"]["worker1"]["node"]["gpus"] = {**GPUS, "others": MIX}
+    planned = [{"product": "Tesla T4", "memory_mib": 15360} if index >= 6 else {} for index in range(8)]
+    gpus = tuple(replace(gpu, **{**planned[index], **changes.get(index, {})}) for index, gpu in enumerate(facts.gpus))
+    found = report(from_inventory(inventory), {**healthy, "worker1": CollectedFacts(replace(facts, gpus=gpus))})
+    assert [(one["subject"], one["found"]) for one in differing(found).get("worker1", [])] == expected
+    assert found["totals"]["gpu_memory_mib"]["planned"] == 22 * 81559 + 2 * 15360
+
+
 def test_gpus_without_mutual_nvlink_are_named(declared, healthy, facts):
     paths = {gpu: dict(others) for gpu, others in facts.gpu_links.paths.items()}
     paths["GPU0"]["GPU3"] = paths["GPU3"]["GPU0"] = "SYS"

@@ -76,7 +76,17 @@ def test_empty_output_is_undetermined(one, text):
 
 ROWS = (
     *("mig", "nvlinks", "rack-fabric", "kernel-modules", "driver-libraries"),
-    *("gpus", "gpu-repairs", "gpu-devices", "nvlink-fabric", "slurm-nodes", "slurm-partitions", "mounts", "storage-roots"),
+    *(
+        "gpus",
+        "gpu-repairs",
+        "gpu-devices",
+        "gpu-device-numbers",
+        "nvlink-fabric",
+        "slurm-nodes",
+        "slurm-partitions",
+        "mounts",
+        "storage-roots",
+    ),
     *("storage-answering", "nfs-server", "units", "identity", "resolved", "hosts", "space", "inodes", "system-state"),
     *("accounts", "directories", "kernel-settings", "service-limits", "huge-pages"),
     *("fabric-ports", "fabric-links", "fabric-errors"),

@@ -41,7 +41,7 @@ def put(path: str, value: object) -> dict[str, Any]:
     [
         ("verify_leval", "smoke", "unknown-key", "verify_leval", "unknown key `verify_leval`", "did you mean `verify_level`?"),
         ("groups.worker.cout", 1, "unknown-key", "groups.worker.cout", "unknown key", "did you mean `count`?"),
-        ("groups.worker.gpus.kind", 1, "unknown-key", "groups.worker.gpus.kind", "unknown key", "use one of: count, mig, model"),
+        ("groups.worker.gpus.kind", 1, "unknown-key", "groups.worker.gpus.kind", "unknown key", "use one of: count, mig, model, others"),
         ("target.mirrors", "x", "unknown-key", "target.mirrors", "unknown key", "did you mean `mirror`?"),
         (
             "scheduler",

@@ -200,10 +200,13 @@ class PhaseScope:
     def gpus(self, node: str) -> int:
         """Return the whole GPUs of NVIDIA that the plan gives the node: 0 where MIG divides them, for their instances are not measured.
 
-        The programs of the phases are built for CUDA: they do not measure GPUs of AMD.
+        The programs of the phases are built for CUDA: they do not measure GPUs of AMD. They measure all GPUs of a node together, and
+        the thresholds are those of one model: GPUs of several models in a node are not measured.
         """
         found = self.declared.nodes[node].get("gpus")
-        return int(found["count"]) if found and found.get("vendor") != "amd" and not any(found.get("mig", ())) else 0
+        if not found or found.get("vendor") == "amd" or any(found.get("mig", ())) or found.get("others"):
+            return 0
+        return int(found["count"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from rackwright.checks.cluster.harness.arguments import Ask, Record
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.tool_output import UnreadableValue, is_absent, read_values
 from rackwright.checks.cluster.probes.driver_errors import XIDS, Severity, errors_of
-from rackwright.checks.cluster.probes.gpu import DEVICES, GPUS, REPAIRS, Gpu, clock_faults
+from rackwright.checks.cluster.probes.gpu import DEVICE_NUMBERS, DEVICES, GPUS, REPAIRS, Gpu, clock_faults, pci_address
 from rackwright.checks.cluster.probes.mig import MIG, described
 from rackwright.checks.cluster.probes.nvidia_smi import GpuList
 from rackwright.errors import UndeterminedError
@@ -24,12 +24,20 @@ def test_count_matches_plan(node: Record, ask: Ask, expect: Expect) -> None:
 
 
 def test_product_matches_plan(node: Record, ask: Ask, expect: Expect) -> None:
-    """Second-hand machines can contain a mix of GPU models."""
-    expect({gpu.product for gpu in _listed(ask)}, {node.gpus.product})
+    """Second-hand machines can contain a mix of GPU models. Where it is planned, Slurm allocates each model by its device files."""
+    if not _others(node):
+        expect({gpu.product for gpu in _listed(ask)}, {node.gpus.product})
+        return
+    found, planned = _products_by_device(ask), _planned_by_device(node.gpus)
+    expect(found, {device: product for device, product in planned.items() if device in found})  # the count is another check's
 
 
 def test_memory_matches_plan(node: Record, ask: Ask, expect: Expect, limit: float) -> None:
     """The same model is sold with more than one memory size. A GPU that shares the memory of its CPU reports none."""
+    if _others(node):
+        right = {one.product: one.memory_mib for one in (node.gpus, *_others(node))}
+        expect(_faults(_listed(ask), lambda gpu: _other_size(gpu, right, limit), "memory"), {})
+        return
     sizes = {gpu.memory_mib for gpu in _listed(ask)}
     if node.gpus.memory_mib is None:
         expect([size for size in sizes if not _has_none(size)], "any: the GPU shares the memory of the CPU", holds=True)
@@ -103,10 +111,15 @@ def test_no_nvswitch_errors(ask: Ask, expect: Expect) -> None:
     expect([text for severity in (Severity.FAULT, Severity.WARNING) for text in errors_of(errors, severity, of_nvswitch=True)], [])
 
 
-def test_max_clocks_match(ask: Ask, expect: Expect) -> None:
-    """One GPU with a lower clock limit slows every job that uses all GPUs of the node to its speed."""
-    fastest = max(read_values(gpu.max_clock_mhz for gpu in _listed(ask)), default=0)
-    expect(_faults(_listed(ask), lambda gpu: _less(gpu.max_clock_mhz, fastest, "{} MHz")), {})
+def test_max_clocks_match(node: Record, ask: Ask, expect: Expect) -> None:
+    """One GPU with a lower clock limit slows every job that uses all GPUs of the node, or of its model, to its speed."""
+    if not _others(node):
+        expect(_slower(_listed(ask)), {})
+        return
+    found: dict[str, Fault] = {}
+    for product in {gpu.product for gpu in _listed(ask) if isinstance(gpu.product, str)}:
+        found.update(_slower([gpu for gpu in _listed(ask) if isinstance(gpu.product, str) and gpu.product == product]))
+    expect({**found, **{gpu.label: gpu.product for gpu in _listed(ask) if not isinstance(gpu.product, str)}}, {})
 
 
 def test_not_throttled(ask: Ask, expect: Expect) -> None:
@@ -145,6 +158,58 @@ def _listed(ask: Ask) -> GpuList[Gpu]:
     if not len(gpus):
         raise UndeterminedError("nvidia-smi lists no GPU")
     return gpus
+
+
+def _others(node: Record) -> Sequence[Record]:
+    """Return the GPUs of other models in the plan of a node; the record lacks them where all are of one model."""
+    others: Sequence[Record] = getattr(node.gpus, "others", ())
+    return others
+
+
+def _planned_by_device(gpus: Record) -> dict[str, str]:
+    """Return the planned product of each device file."""
+    planned = {f"/dev/nvidia{number}": gpus.product for number in range(gpus.count)}
+    return {**planned, **{f"/dev/nvidia{number}": one.product for one in gpus.others for number in one.devices}}
+
+
+def _products_by_device(ask: Ask) -> dict[str, Any]:
+    """Return the product of each device file. A GPU whose device file was not read has an unknown one, under its label."""
+    numbers, found = ask(DEVICE_NUMBERS), dict[str, Any]()
+    for gpu in _listed(ask):
+        number = _device_number(gpu.bus, numbers)
+        known = number is not None and f"/dev/nvidia{number}" not in found
+        found[f"/dev/nvidia{number}" if known else gpu.label] = (
+            gpu.product if known else UnreadableValue(f"{gpu.label} device file", None, "")
+        )
+    return found
+
+
+def _device_number(bus: Any, numbers: Mapping[str, int]) -> int | None:
+    """Return the number of the device file of a GPU; None where its address was not read."""
+    try:
+        return numbers.get(pci_address(bus)) if isinstance(bus, str) else None
+    except ValueError:
+        return None
+
+
+def _other_size(gpu: Any, right: Mapping[str, int | None], limit: float) -> Fault:
+    """Return a text if the memory of a GPU is not that of its product; unknown for a product that is not planned."""
+    if isinstance(gpu.product, UnreadableValue):
+        return gpu.product
+    if gpu.product not in right:
+        return UnreadableValue(f"planned memory of {gpu.label}, {gpu.product},", None, "")
+    size = right[gpu.product]
+    if size is None or isinstance(gpu.memory_mib, UnreadableValue):
+        return None if size is None else gpu.memory_mib
+    wrong = abs(gpu.memory_mib - size) > limit * size
+    return f"{gpu.memory_mib}; {gpu.product} has {size} within {limit:.0%}" if wrong else None
+
+
+def _slower(gpus: Iterable[Any]) -> dict[str, Fault]:
+    """Return the GPUs whose highest clock is below that of the fastest of them."""
+    alike = list(gpus)
+    fastest = max(read_values(gpu.max_clock_mhz for gpu in alike), default=0)
+    return _faults(alike, lambda gpu: _less(gpu.max_clock_mhz, fastest, "{} MHz"))
 
 
 def _has_none(size: object) -> bool:

@@ -142,7 +142,7 @@ def test_nccl_config_matches(cluster: Record, ask: Ask, expect: Expect) -> None:
 def test_dcgm_health_passes(node: Record, ask: Ask, expect: Expect) -> None:
     """DCGM has monitored memory, PCIe, NVLink, heat and power since the daemon started."""
     health = ask(DCGM_HEALTH)
-    model = catalog.gpus().get(node.gpus.model)
-    faults = faults_of(health, has_nvlink=model is None or model.nvlink)
+    models = [catalog.gpus().get(one.model) for one in (node.gpus, *getattr(node.gpus, "others", ()))]
+    faults = faults_of(health, has_nvlink=any(model is None or model.nvlink for model in models))
     known = bool(health.incidents) and not faults
     expect("; ".join((health.overall, *faults)), "Healthy", holds=health.overall == "Healthy" or known)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from rackwright.cli.render.table import counted, table
@@ -83,7 +84,7 @@ def _way_in(plan: Plan) -> str:
 
 
 def _row(node: PlanNode) -> list[object]:
-    gpus = f"{node.gpus.count} x {node.gpus.model}" if node.gpus else None
+    gpus = ", ".join(f"{count} x {model}" for model, count in Counter(node.gpus.models).items()) if node.gpus else None
     state = f"out: {node.reason}" if not node.is_in else "in"
     return [node.name, node.address, node.roles, node.cpus, f"{node.memory_mib} MiB", gpus, node.rack, state]
 

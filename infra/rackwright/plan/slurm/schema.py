@@ -10,7 +10,7 @@ from rackwright.plan.fabric.slurm import Topology
 
 
 class GpuGres(ConfigModel):
-    """A GPU, or an instance of one, as Slurm allocates it on a node with MIG."""
+    """A GPU, or an instance of one, as Slurm allocates it on a node with MIG or with GPUs of several models."""
 
     type: str
     """h100 or h100_3g.40gb."""
@@ -33,11 +33,11 @@ class SchedulerNode(ConfigModel):
     gpus: int
     """GPUs that jobs can request; on a node with MIG, instances and whole GPUs."""
     gpu_type: str | None
-    """None on a node with MIG, whose types `gres` lists."""
+    """None on a node with MIG or with GPUs of several models, whose types `gres` lists."""
     gpu_vendor: Literal["nvidia", "amd"] | None = None
     """Decides on the device files of the GPUs and on the variable that tells programs which ones a job has."""
     gres: tuple[GpuGres, ...] = ()
-    """Every GPU and instance of a node with MIG; empty on all others."""
+    """Every GPU and instance of a node with MIG or with GPUs of several models; empty on all others."""
     features: tuple[str, ...] = ()
     weight: int = 1
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from rackwright.catalog.checks import checks
 from rackwright.inventory.reader import Inventory
-from rackwright.report.hardware.facts import Facts, Part, RdmaPort
+from rackwright.report.hardware.facts import Facts, Gpu, Part, RdmaPort
 
 _OF_THE_MACHINE: Final = (Part.CPUS, Part.MEMORY, Part.NUMA, Part.DISKS)
 """Hardware that a container shares with all containers of the machine."""
+_GPU_KEYS: Final = ("count", "product", "memory_mib", "driver", "nvswitch", "others")
+"""Keys of the plan that are compared; `others` is in the plan of nodes with GPUs of several models."""
 _NAMED: Final = 4
 """Maximum number of GPU pairs to name; more are counted."""
 _PORT: Final = 1
@@ -40,7 +43,7 @@ def planned(declared: Inventory, name: str) -> dict[str, Any]:
     return {
         "cpus": record["cpus"],
         "memory_mib": record["memory_mib"],
-        "gpus": {key: gpus[key] for key in ("count", "product", "memory_mib", "driver", "nvswitch")} if gpus else None,
+        "gpus": {key: gpus[key] for key in _GPU_KEYS if key in gpus} if gpus else None,
         "rails": list(record.get("rails") or ()),
         **{key: declared.fabric[key] if declared.fabric else None for key in ("rate_gbps", "link_layer")},
         **({"adapters": record["adapters"]} if record.get("adapters") else {}),
@@ -74,13 +77,32 @@ def _gpus(plan: Mapping[str, Any], facts: Facts) -> Iterator[Difference]:
         yield Difference("GPUs", str(wanted["count"]), found)
     elif len(facts.gpus) != wanted["count"]:
         yield Difference("GPUs", str(wanted["count"]), str(len(facts.gpus)))
+    elif wanted.get("others"):
+        yield from _mix(wanted, facts.gpus)
+    yield from _each_gpu(wanted, facts.gpus)
+
+
+def _mix(wanted: Mapping[str, Any], gpus: Collection[Gpu]) -> Iterator[Difference]:
+    """Yield a different number of GPUs by product, if all products were read."""
+    planned = {one["product"]: len(one["devices"]) for one in wanted["others"]}
+    planned = {wanted["product"]: wanted["count"] - sum(planned.values()), **planned}
+    found = Counter(gpu.product for gpu in gpus)
+    if None not in found and found != planned:
+        right, wrong = (", ".join(f"{count} × {product}" for product, count in mix.items()) for mix in (planned, found))
+        yield Difference("GPUs", right, wrong)
+
+
+def _each_gpu(wanted: Mapping[str, Any], gpus: Collection[Gpu]) -> Iterator[Difference]:
+    sizes: dict[str | None, Any] = {one["product"]: one["memory_mib"] for one in (wanted, *wanted.get("others", ()))}
+    unplanned: Any = None if wanted.get("others") else wanted["memory_mib"]
+    product = " or ".join(map(str, sizes))
     share = checks()["gpu.memory_matches_plan"].limit or 0.0
-    for gpu in facts.gpus:
-        for subject, value, right in (("product", gpu.product, wanted["product"]), ("driver", gpu.driver, wanted["driver"])):
-            if value is not None and value != right:
+    for gpu in gpus:
+        for subject, value, right in (("product", gpu.product, product), ("driver", gpu.driver, wanted["driver"])):
+            if value is not None and value != right and not (subject == "product" and value in sizes):
                 yield Difference(f"GPU {gpu.index} {subject}", right, value)
-        size = wanted["memory_mib"]  # None: the GPU shares the memory of its CPU
-        if None not in (gpu.memory_mib, size) and abs(gpu.memory_mib - size) > share * size:
+        size: Any = sizes.get(gpu.product, unplanned)  # None: the GPU shares the memory of its CPU
+        if gpu.memory_mib is not None and size is not None and abs(gpu.memory_mib - size) > share * size:
             yield Difference(f"GPU {gpu.index} memory", f"{size} MiB within {share:.0%}", f"{gpu.memory_mib} MiB")
 
 

@@ -111,11 +111,19 @@ def _totals(nodes: Collection[Mapping[str, Any]], simulated: frozenset[Part]) ->
         },
         "gpus": {"planned": sum(one.get("count", 0) for one in gpus), "found": _sum(nodes, Part.GPUS, frozenset(), len)},
         "gpu_memory_mib": {
-            "planned": sum(one.get("count", 0) * (one.get("memory_mib") or 0) for one in gpus),
+            "planned": sum(_planned_memory(one) for one in gpus),
             "found": _sum(nodes, Part.GPUS, frozenset(), _gpu_memory),
         },
         "rdma_ports": {"planned": sum(len(node["planned"]["rails"]) for node in nodes), "found": _sum(nodes, Part.RDMA, frozenset(), len)},
     }
+
+
+def _planned_memory(gpus: Mapping[str, Any]) -> int:
+    """Return the planned memory of all GPUs of a node in MiB; those that share the memory of their CPU have none."""
+    others = gpus.get("others", ())
+    alike = gpus.get("count", 0) - sum(len(one["devices"]) for one in others)
+    memory = alike * (gpus.get("memory_mib") or 0) + sum(len(one["devices"]) * (one["memory_mib"] or 0) for one in others)
+    return int(memory)
 
 
 def _gpu_memory(gpus: Collection[Mapping[str, Any]]) -> int | None:

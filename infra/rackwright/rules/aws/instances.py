@@ -97,7 +97,7 @@ def instance_gpus(case: RuleContext) -> Iterator[Violation]:
     for path, member, type_ in _sized(case, "gpus"):
         declared = (member.gpus.model, member.gpus.count) if member.gpus else None
         real = (type_.gpu_model, type_.gpu_count) if type_.gpu_model else None
-        if declared != real:
+        if declared != real or (member.gpus is not None and member.gpus.others):
             has = f"{type_.gpu_count} {type_.gpu_model}" if real else "no GPU that Slurm can count"
             yield Violation(path, f"{type_.name} has {has}", "omit `gpus`; it follows from the type")
 

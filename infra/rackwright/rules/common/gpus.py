@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from rackwright import catalog
 from rackwright.catalog.site import hint_to_add
 from rackwright.model.finding import Severity, did_you_mean_model
-from rackwright.model.groups import Role, roles_of
+from rackwright.model.groups import OtherGpus, Role, counts_by_model, roles_of
 from rackwright.rules.registry import RuleContext, Violation, rule
 
 MAX_PER_NODE: Final = 32
@@ -48,9 +48,17 @@ def _models(case: RuleContext) -> Iterator[tuple[str, str]]:
     for name, group in case.cluster.groups.items():
         if group.gpus is not None:
             yield f"groups.{name}.gpus.model", group.gpus.model
+            yield from _other_models(f"groups.{name}", group.gpus.others)
     for name, node in case.cluster.nodes.items():
-        if node.gpus is not None and node.gpus.model is not None:
-            yield f"nodes.{name}.gpus.model", node.gpus.model
+        if node.gpus is not None:
+            if node.gpus.model is not None:
+                yield f"nodes.{name}.gpus.model", node.gpus.model
+            yield from _other_models(f"nodes.{name}", node.gpus.others or ())
+
+
+def _other_models(place: str, others: Iterable[OtherGpus]) -> Iterator[tuple[str, str]]:
+    for index, one in enumerate(others):
+        yield f"{place}.gpus.others[{index}].model", one.model
 
 
 @rule("gpu-count")
@@ -74,8 +82,9 @@ def _counts(case: RuleContext) -> Iterator[tuple[str, int]]:
 def gpu_processor(case: RuleContext) -> Iterator[Violation]:
     """Grace Hopper and Grace Blackwell are modules with an arm64 processor, so that the node needs packages for it."""
     target, seen = case.cluster.target, set[tuple[str, str]]()
-    for member in case.members:
-        known = catalog.gpus().get(member.gpus.model) if member.gpus else None
+    pairs = [(member, model) for member in case.members if member.gpus for model in counts_by_model(member.gpus)]
+    for member, model in pairs:
+        known = catalog.gpus().get(model)
         if known is None or known.host in (None, member.architecture) or target.kind != "hosts" or (member.group, known.model) in seen:
             continue
         seen.add((member.group, known.model))
@@ -117,7 +126,8 @@ def gpu_model_missing(case: RuleContext) -> Iterator[Violation]:
 def gpu_mixed(case: RuleContext) -> Iterator[Violation]:
     """A job on different GPUs runs at the speed of the slowest."""
     for name in case.cluster.groups:
-        models = sorted({member.gpus.model for member in case.members if member.group == name and member.gpus is not None})
+        gpus = [member.gpus for member in case.members if member.group == name and member.gpus is not None]
+        models = sorted({" with ".join(counts_by_model(one)) for one in gpus})
         if len(models) > 1:
             yield Violation(
                 f"groups.{name}.gpus",

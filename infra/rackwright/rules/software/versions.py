@@ -13,6 +13,7 @@ from rackwright.catalog import GpuModel, compatibility, version_key
 from rackwright.catalog.compatibility import Branch, Profile, major, requirement
 from rackwright.catalog.site import hint_to_add
 from rackwright.model.finding import Severity
+from rackwright.model.groups import counts_by_model
 from rackwright.model.node.software import GpuDirect, GpuModules, Software
 from rackwright.rules.registry import RuleContext, Violation, rule
 
@@ -93,11 +94,12 @@ def selection_of(case: RuleContext) -> VersionSelection | None:
     if declared is None or profile is None:
         return None
     with_gpus = [member for member in case.members if member.gpus is not None and not _is_of_amd(member.gpus.model)]
-    models = dict.fromkeys(member.gpus.model for member in with_gpus if member.gpus)
+    mixes = [counts_by_model(member.gpus) for member in with_gpus if member.gpus]
+    models = dict.fromkeys(model for mix in mixes for model in mix)
     systems = dict.fromkeys(case.cluster.target.os_of(member.name) for member in with_gpus)
     machines = dict.fromkeys((case.cluster.target.os_of(member.name), member.architecture) for member in with_gpus)
     known = tuple(gpu for model in models if (gpu := catalog.gpus().get(model)) is not None and gpu.vendor == catalog.NVIDIA)
-    counts = [(catalog.gpus().get(member.gpus.model), member.gpus.count) for member in with_gpus if member.gpus]
+    counts = [(catalog.gpus().get(model), count) for mix in mixes for model, count in mix.items()]
     switched = any(gpu is not None and compatibility.has_nvswitch(gpu, count) for gpu, count in counts)
     return VersionSelection(declared, profile, known, tuple(systems), tuple(machines), switched, case.today)
 

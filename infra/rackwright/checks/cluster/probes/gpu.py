@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from rackwright.checks.cluster.harness.probe import Probe, gpu_tool_seconds
 from rackwright.checks.cluster.harness.tool_output import (
+    Lines,
     Row,
     UnreadableValue,
     flag,
@@ -17,6 +18,7 @@ from rackwright.checks.cluster.harness.tool_output import (
     is_cut,
     lines_of,
     quoted,
+    read_each_line,
     release,
     words,
 )
@@ -271,3 +273,44 @@ def _device_number(cell: str) -> str:
 
 
 DEVICES = Probe("gpu-devices", on="gpu", command=list_devices("/dev/nvidia[0-9]*"), parse=parse_devices, statuses=frozenset({0, 1}))
+
+
+_NUMBER: Final = re.compile(r"/proc/driver/nvidia/gpus/([0-9a-fA-F]+:\S+)/information:Device Minor:\s+(\d+)\s*")
+
+
+def parse_device_numbers(text: str) -> Lines[int]:
+    """Return the number of each GPU's device file by its PCI address, as `pci_address` writes it. Raise ValueError where there is none.
+
+    >>> parse_device_numbers("/proc/driver/nvidia/gpus/0000:4f:00.0/information:Device Minor: \\t 2\\n")
+    {'0:4f:00.0': 2}
+    """
+    found = read_each_line(text, _device_of)
+    if not found:
+        raise ValueError(f'no GPU is listed: "{quoted(text)}"')
+    return found
+
+
+def _device_of(line: str) -> tuple[str, int]:
+    cells = _NUMBER.fullmatch(line)
+    if not cells:
+        raise ValueError("not the device number of a GPU")
+    return pci_address(cells[1]), int(cells[2])
+
+
+def pci_address(bus: str) -> str:
+    """Return a PCI address in one spelling: nvidia-smi writes 00000000:4F:00.0, the kernel 0000:4f:00.0. Raise ValueError for other text.
+
+    >>> pci_address("00000000:4F:00.0"), pci_address("0000:4f:00.0")
+    ('0:4f:00.0', '0:4f:00.0')
+    """
+    domain, _, rest = bus.lower().partition(":")
+    return f"{int(domain, 16):x}:{rest}"
+
+
+DEVICE_NUMBERS = Probe(
+    "gpu-device-numbers",
+    on="gpu_mixed",
+    command="grep -H '^Device Minor:' /proc/driver/nvidia/gpus/*/information",
+    parse=parse_device_numbers,
+)
+"""The driver numbers device files by itself, nvidia-smi numbers GPUs by PCI address: only the driver's files have both."""
