@@ -221,7 +221,7 @@ def test_a_stack_file_that_cannot_be_read_is_no_empty_one(night: Night, monkeypa
 def test_a_look_that_was_in_time_is_told_to_nobody(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
     night.found = [()]
     night("drift", "lab")
-    assert night("drift-history", "lab", "--max-age", "30000d").code == 0
+    assert night("drift-history", "lab", "--max-age", "24000d").code == 0
 
 
 def has(**listening: str) -> BaselineStates:

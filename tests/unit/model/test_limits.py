@@ -37,6 +37,7 @@ BOUNDED_BY_RULES = {
     "FsxLustre.throughput": "fsx-throughput",
     "Gpus.count": "gpu-count",
     "MigDevices.devices": "mig-devices",
+    "OtherGpus.devices": "gpu-others-devices",
     "NodeGpus.count": "gpu-count",
     "RootVolume.iops": "root-iops",
     "RootVolume.throughput": "root-throughput",
