@@ -71,7 +71,9 @@ async def collect(running: RunningStack, first: BaselineStates | None = None) ->
     passing = SIMULATED_FABRIC if "fabric" in declared.simulated else range(0)
     moving = declared.cluster["scheduler"].get("virtual_address")
     controllers = {name for name, node in declared.nodes.items() if "controller" in node["roles"]}
-    kept = {name: without_transient(found, passing, moving if name in controllers else None) for name, found in states.items()}
+    kept: dict[str, Kinds] = {
+        name: without_transient(found, passing, moving if name in controllers else None) for name, found in states.items()
+    }
     kept = {name: without_boot(found) if _boots_by_itself(declared, name) else found for name, found in kept.items()}
     found = BaselineStates(kept, tuple(unknown), tuple(name for name, why in failed.items() if remote_exec.is_late(why)))
     return found if first is None else first.completed_by(found)
