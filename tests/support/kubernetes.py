@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from support import waiting
 from support.command import CommandResult
 from support.project import Project
 
@@ -54,9 +55,4 @@ def verify_until_passed(lab: Project) -> dict[str, str]:
 
 def wait_for(query: Callable[[], str], wanted: Callable[[str], bool]) -> str:
     """Repeat a query until its result is as wanted; return it."""
-    deadline, answer = time.monotonic() + WAIT_SECONDS, query()
-    while not wanted(answer):
-        assert time.monotonic() < deadline, answer
-        time.sleep(1)
-        answer = query()
-    return answer
+    return waiting.wait_for(query, wanted, timeout=WAIT_SECONDS)

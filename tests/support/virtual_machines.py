@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -63,13 +62,3 @@ def process_of(project: Project, *parts: str) -> int:
 def boot_id(project: Project, node: str) -> str:
     """Return the id of the guest's boot."""
     return project.ssh(node, "cat /proc/sys/kernel/random/boot_id").output.strip()
-
-
-def wait_for(query: Callable[[], str], wanted: Callable[[str], bool], *, timeout: float) -> str:
-    """Repeat a query until its result is as wanted; return it. `timeout`: in seconds."""
-    deadline, answer = time.monotonic() + timeout, query()
-    while not wanted(answer):
-        assert time.monotonic() < deadline, answer
-        time.sleep(5)
-        answer = query()
-    return answer

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from support.project import Project
-from support.virtual_machines import boot_id, folder, virtual_machines, wait_for
+from support.virtual_machines import boot_id, folder, virtual_machines
+from support.waiting import wait_for
 
 from rackwright.drivers.vm.network import client
 
@@ -122,8 +123,8 @@ def test_silent_reboot_is_named_by_one_scan(stack: Project) -> None:
     assert stack.rackwright("drift", stack.stack, timeout=3600).ok
     before = boot_id(stack, "worker0")
     stack.ssh("worker0", "systemctl reboot")
-    wait_for(lambda: boot_id(stack, "worker0"), lambda seen: seen not in ("", before), timeout=1200)
-    wait_for(lambda: stack.ssh("login0", "sinfo -hN -o %T -n worker0").output, lambda seen: "idle" in seen, timeout=1200)
+    wait_for(lambda: boot_id(stack, "worker0"), lambda seen: seen not in ("", before), timeout=1200, interval=5)
+    wait_for(lambda: stack.ssh("login0", "sinfo -hN -o %T -n worker0").output, lambda seen: "idle" in seen, timeout=1200, interval=5)
     found = [(one["node"], one["subject"]) for one in differences(stack, "behaviour")]
     assert ("worker0", "baseline.node boot") in found, found
     assert stack.rackwright("drift", stack.stack, timeout=3600).ok

@@ -65,7 +65,8 @@ class Node(Resource):
     async def add_live_changes(self, stack: str, state: RecordedState, found: DiffResult) -> DiffResult:
         """Add `status` for a machine that has ended, started again, been paused or panicked since the last run.
 
-        A reboot of this machine ends all of them. One whose process does not respond is added too: its update says so.
+        A reboot of this machine ends all of them. A machine whose process does not respond is included: its update
+        reports the cause.
         """
         recorded: bool = await asyncio.to_thread(_is_as_recorded, state)
         return found if found.changes or recorded else found.with_change("status")
