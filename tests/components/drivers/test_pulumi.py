@@ -45,7 +45,7 @@ def test_ctrl_c_lets_engine_clean_up(tmp_path: Path) -> None:
 _WORK = (
     "#!/bin/sh\necho plan\necho warning >&2\nread -r _\nfor step in 1 2 3; do echo $step; echo $step >&2; done\n: > {done}\nexit {status}\n"
 )
-"""An engine that ends by SIGPIPE, as Pulumi does, where nobody reads: `sh` of a child that Python starts has the default action."""
+"""An engine that SIGPIPE ends when its reader has closed, as it ends Pulumi: Python starts `sh` with the default action."""
 
 
 def _start(tmp_path: Path, status: int, stderr: int) -> subprocess.Popen[str]:

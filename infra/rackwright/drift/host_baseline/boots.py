@@ -26,7 +26,7 @@ def boot_difference(stack: str, node: str, was: Kinds, now: Kinds) -> DriftItem 
         f"that was intended needs nothing: the next `rackwright drift {stack}` does not report it"
     )
     category = categories().host_baseline[_NODE]
-    declared, live = f"the boot of {_time(before)}", f"booted again, at {_time(after)}, not by rackwright"
+    declared, live = f"the boot of {_time(before)}", f"booted again, at {_time(after)}"
     return DriftItem(Layer.BEHAVIOUR, node, subject(_NODE, "boot"), declared, live, category, remedy)
 
 

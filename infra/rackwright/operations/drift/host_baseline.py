@@ -74,7 +74,7 @@ async def collect(running: RunningStack, first: BaselineStates | None = None) ->
     kept: dict[str, Kinds] = {
         name: without_transient(found, passing, moving if name in controllers else None) for name, found in states.items()
     }
-    kept = {name: without_boot(found) if _boots_by_itself(declared, name) else found for name, found in kept.items()}
+    kept = {name: without_boot(found) if _are_boots_ignored(declared, name) else found for name, found in kept.items()}
     found = BaselineStates(kept, tuple(unknown), tuple(name for name, why in failed.items() if remote_exec.is_late(why)))
     return found if first is None else first.completed_by(found)
 
@@ -92,8 +92,8 @@ def without_transient(state: Kinds, passing: Collection[int], moving: str | None
     }
 
 
-def _boots_by_itself(declared: Inventory, node: str) -> bool:
-    """Return whether a node's boots mean nothing: a container has that of its machine, and Slurm starts nodes that it powers down."""
+def _are_boots_ignored(declared: Inventory, node: str) -> bool:
+    """Return whether boots of a node are no differences: containers have that of their machine, and power saving boots nodes."""
     saving = PowerSavingNodes.of(declared.cluster["scheduler"], [node])
     return declared.target == "lab" or saving is not None
 
