@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from bootstrap import package_locks
 from bootstrap.failure import Failure
 from bootstrap.machine import Machine
 from bootstrap.stage import Stage, Stages
@@ -124,6 +125,8 @@ def install(machine: Machine, stages: Stages, needs: tuple[Need, ...]) -> None:
         )
     with stages.stage("system packages: " + " ".join(need.apt if machine.manager == "apt" else need.dnf for need in absent)) as stage:
         for line in lines:
+            if machine.manager == "apt":
+                package_locks.wait(machine, stage.note)
             stage.note("reads the package lists")
             stage.run(line, on_line=lambda output: _note_package(stage, output), on_terminal=not machine.is_root)
     still = missing(machine, absent)
