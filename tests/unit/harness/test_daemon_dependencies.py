@@ -10,8 +10,8 @@ from support.rows import each_row
 
 from rackwright.catalog.checks import checks
 from rackwright.checks.cluster import probes
-from rackwright.checks.cluster.harness.compare import Expect
-from rackwright.checks.cluster.harness.daemon_dependencies import CHECKS, ELSEWHERE, TIMED_OUT, SuspendedUnits, cause_of, cause_of_timeout
+from rackwright.checks.cluster.harness.compare import Expect, Mismatch
+from rackwright.checks.cluster.harness.daemon_dependencies import CHECKS, ELSEWHERE, REQUESTS, SuspendedUnits, cause_of, cause_of_failed_request
 from rackwright.checks.cluster.harness.probe import PROBES, CommandOutput
 from rackwright.checks.cluster.harness.pytest_plugin import CheckPlugin, verdict_of
 from rackwright.checks.cluster.probes.munge import CREDENTIAL
@@ -157,13 +157,13 @@ def test_missing_files_follow_from_suspended_metadata_server():
     assert str(found(ROOTS, answers, {("storage.servers_run", "login0")})).endswith("on login0: storage.servers_run[login0]")
 
 
-class TestTimeOuts:
+class TestFailedRequests:
     LATE = UndeterminedError("kubelet: no answer within 2 s")
     REPORTED = {("kubelet.runs", "worker1"), ("control_plane.static_pods_run", "login0")}
 
     def cause(self, key, error, own, login0=""):
         answers = Answers(login0=login0, units=CommandOutput(out=own))
-        return cause_of_timeout(key, "worker1", error, answers, DECLARED, lambda check, node: (check, node) in self.REPORTED)
+        return cause_of_failed_request(key, "worker1", error, answers, DECLARED, lambda check, node: (check, node) in self.REPORTED)
 
     def test_suspended_kubelet_explains_its_time_out(self):
         cause = self.cause("kubelet.healthy", self.LATE, unit("kubelet.service", process="T"))
@@ -173,6 +173,23 @@ class TestTimeOuts:
     def test_suspended_static_pod_explains_time_outs_of_the_api(self, name):
         cause = self.cause("kubernetes.api_reachable", self.LATE, unit("kubelet.service"), unit(f"{name}.pod", process="T"))
         assert str(cause) == f"static pod {name} is suspended by a signal on login0: control_plane.static_pods_run[login0]"
+
+    @pytest.mark.parametrize("failure", ["status 500", "[Errno 104] Connection reset by peer", "TLS: UNEXPECTED_EOF_WHILE_READING"])
+    @pytest.mark.parametrize("name", ["etcd", "kube-apiserver"])
+    def test_suspended_static_pod_explains_failures_of_the_api(self, name, failure):
+        for found, planned in ((failure, "status 200"), ({"10.245.0.1": failure}, {"10.245.0.1": "status 200"}), ({"nodes": failure}, {})):
+            with pytest.raises(Mismatch) as differs:
+                Expect()(found, planned)
+            own, other = unit("kubelet.service"), unit(f"{name}.pod", process="T")
+            cause = self.cause("kubernetes.api_reachable", differs.value, own, other)
+            assert str(cause) == f"static pod {name} is suspended by a signal on login0: control_plane.static_pods_run[login0]"
+            assert self.cause("kubernetes.api_reachable", differs.value, own, unit(f"{name}.pod")) is None
+
+    @each_row("found", [{"nodes": "status 500", "secrets": "status 200"}, "status 403", "refused", {"pods": 500}, "TLS: certificate has expired"])
+    def test_suspended_static_pod_does_not_explain_an_admitted_client(self, found):
+        with pytest.raises(Mismatch) as differs:
+            Expect()(found, {})
+        assert self.cause("kubernetes.api_reachable", differs.value, unit("kubelet.service"), unit("etcd.pod", process="T")) is None
 
     @pytest.mark.parametrize(
         ("key", "error", "process"),
@@ -188,11 +205,11 @@ class TestTimeOuts:
 
     def test_kubelet_that_no_check_reports_explains_nothing(self):
         answers = Answers(units=CommandOutput(out=unit("kubelet.service", process="T")))
-        assert cause_of_timeout("kubelet.healthy", "worker1", self.LATE, answers, DECLARED, lambda *_: False) is None
+        assert cause_of_failed_request("kubelet.healthy", "worker1", self.LATE, answers, DECLARED, lambda *_: False) is None
 
     def test_every_check_and_daemon_is_known(self):
-        assert set(TIMED_OUT) <= set(checks())
-        assert {unit for units in TIMED_OUT.values() for unit in units} <= set(CHECKS)
+        assert set(REQUESTS) <= set(checks())
+        assert {unit for units in REQUESTS.values() for unit in units} <= set(CHECKS)
 
 
 def test_suspended_units_hold_dependent_questions():

@@ -15,6 +15,11 @@ _LONGEST: Final = 300
 class Mismatch(AssertionError):
     """A value of the cluster differs from the plan."""
 
+    def __init__(self, text: str, found: Any = None) -> None:
+        super().__init__(text)
+        self.differing: tuple[Any, ...] = tuple(found.values()) if isinstance(found, Mapping) else (found,)
+        """The values that differ."""
+
 
 class Expect:
     """Callable that compares: `expect(found, planned)` raises Mismatch unless they are equal. The report shows the last comparison."""
@@ -42,7 +47,7 @@ class Expect:
         self.compared += 1
         self.found, self.planned = brief(found), brief(planned)
         if not good:
-            raise Mismatch(f"expected {self.planned}, found {self.found}")
+            raise Mismatch(f"expected {self.planned}, found {self.found}", found)
         if unread:
             raise UndeterminedError(first_reasons(unread))
 

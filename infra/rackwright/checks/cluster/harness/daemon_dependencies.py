@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from rackwright.checks.cluster.harness.compare import Mismatch
 from rackwright.checks.cluster.harness.probe import PROBES, CommandOutput, DaemonDownError, Probe
 from rackwright.checks.cluster.harness.tool_output import is_without_answer
 from rackwright.checks.cluster.probes.accounting import CLUSTERS
@@ -60,13 +62,16 @@ ON_STORAGE: Final[frozenset[Probe[Any]]] = frozenset({ROOTS, ANSWERING, ACCOUNTS
 """Probes whose commands read files of a shared file system; that of accounts reads the owners of homes."""
 _OF_API: Final[Mapping[str, str]] = {API_SERVER: "kube_control_plane", ETCD: "kube_control_plane"}
 _OF_KUBELET: Final[Mapping[str, str]] = {KUBELET: "", CONTAINERD: ""}
-TIMED_OUT: Final[Mapping[str, Mapping[str, str]]] = {
+REQUESTS: Final[Mapping[str, Mapping[str, str]]] = {
     **dict.fromkeys(("kubernetes.api_reachable", "kubernetes.services_reachable", "control_plane.anonymous_requests_refused"), _OF_API),
     **dict.fromkeys(("kubelet.healthy", "kubelet.anonymous_requests_refused", "kubelet.runs_its_configuration"), _OF_KUBELET),
     "storage.answers": {METADATA_SERVER: "role_storage"},
     **dict.fromkeys(("kubelet.authentication_enabled", "containerd.cgroup_driver_is_the_kubelets"), _OF_KUBELET),
 }
-"""Checks that one of several requests of a probe decides: the daemons that do not respond to it, with their group; empty: the same node."""
+"""Checks that one of several requests of a probe decides: the daemons that serve it, with their group; empty: the same node."""
+_SERVER_FAILED: Final = re.compile(r"^status 5\d\d\b|reset by peer|closed connection without response|EOF", re.IGNORECASE)
+"""Results of a request whose server failed: `/readyz` of an API server without etcd has status 500, and the kubelet kills and replaces a
+static pod whose liveness probe fails, which ends its connections (RFC 9110, 15.6; errno(3), ECONNRESET; Python's http.client and ssl)."""
 DOWN: Final = frozenset({"inactive", "failed", "not-found"})
 """States of a unit without a process, in which its clients fail at once. One of the two names of sshd's unit is always `not-found`."""
 _CANNOT_RUN: Final = (126, 127)
@@ -135,13 +140,19 @@ def cause_of(
     return _down(one.unit, state, node) if state not in ("", "active") and one.follows(answers, node) else None
 
 
-def cause_of_timeout(
+def cause_of_failed_request(
     key: str, node: str, error: Exception, answers: Answers, declared: Inventory, reports: Callable[[str, str], bool]
 ) -> DaemonDownError | None:
-    """Return the suspended daemon to which a check's own request timed out; None for every other error."""
-    if not is_without_answer(str(error)):
+    """Return the suspended daemon that a check's own request could not reach; None for every other error.
+
+    The request timed out, or, if values differ from the plan, each differing value is a failure of the server.
+    """
+    if isinstance(error, Mismatch):
+        if not all(isinstance(value, str) and _SERVER_FAILED.search(value) for value in error.differing):
+            return None
+    elif not is_without_answer(str(error)):
         return None
-    for unit, group in TIMED_OUT.get(key, {}).items():
+    for unit, group in REQUESTS.get(key, {}).items():
         for where in declared.members(group) if group else (node,):
             state = _state(answers, where, unit)
             if state in SUSPENDED and reports(CHECKS[unit], where):

@@ -11,7 +11,7 @@ from typing import IO, Any, Final
 import pytest
 
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
-from rackwright.checks.cluster.harness.daemon_dependencies import cause_of_timeout
+from rackwright.checks.cluster.harness.daemon_dependencies import cause_of_failed_request
 from rackwright.checks.cluster.harness.node_speed import CHECK
 from rackwright.checks.cluster.harness.probe import DaemonDownError, KnownCauseError, NodeBusyError, NodeSlowError, ProbeContext
 from rackwright.checks.cluster.harness.probe_runner import ProbeRunner
@@ -119,10 +119,10 @@ class CheckPlugin:
         print(json.dumps(progress), file=sys.stdout)
 
     def _explained(self, expected_result: Expected, error: BaseException | None) -> BaseException | None:
-        """Return the suspended daemon in place of the time-out that it causes; every other outcome unchanged."""
-        if not isinstance(error, UndeterminedError) or isinstance(error, KnownCauseError):
+        """Return the suspended daemon in place of the failed request that it causes; every other outcome unchanged."""
+        if not isinstance(error, (UndeterminedError, Mismatch)) or isinstance(error, KnownCauseError):
             return error
-        return cause_of_timeout(expected_result.spec.key, expected_result.node, error, self.runner, self.declared, self.reports) or error
+        return cause_of_failed_request(expected_result.spec.key, expected_result.node, error, self.runner, self.declared, self.reports) or error
 
 
 def verdict_of(error: BaseException | None, expect: Expect) -> tuple[Verdict, str]:
