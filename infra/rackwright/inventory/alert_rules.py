@@ -9,6 +9,7 @@ from typing import Any, Final
 from rackwright.catalog import NVIDIA
 from rackwright.catalog.alerts import AlertRule, Part, alerts
 from rackwright.inventory.promql import with_label
+from rackwright.model.groups import Role
 from rackwright.plan import Plan
 from rackwright.plan.fabric.wiring import wiring
 from rackwright.plan.monitoring.schema import MonitoringPlan
@@ -43,16 +44,17 @@ def _of_stack(group: dict[str, Any], stack: str) -> dict[str, Any]:
 
 
 def parts_of(plan: Plan) -> frozenset[Part]:
-    """Return the parts of a plan that rules may need."""
+    """Return the parts of a plan that rules may need. A stack of runners has no controller, so that no rule waits for its Slurm."""
+    slurm = plan.scheduler.kind == "slurm" and any(Role.CONTROLLER in node.roles for node in plan.nodes)
     has = {
         Part.PROMETHEUS: plan.monitoring is not None and plan.monitoring.external is None,
         Part.REMOTE_WRITE: plan.monitoring is not None and bool(plan.monitoring.remote_write),
         Part.POWER_SAVING: plan.scheduler.power_saving is not None,
         Part.OWN_KERNEL: plan.target.manage_kernel,
-        Part.SLURM: plan.scheduler.kind == "slurm",
+        Part.SLURM: slurm,
         Part.KUBERNETES: plan.scheduler.kind == "kubernetes",
         Part.GPUS: any(node.gpus and node.gpus.vendor == NVIDIA for node in plan.nodes if node.is_in),
-        Part.ACCOUNTING: plan.scheduler.kind == "slurm" and plan.scheduler.accounting is not None,
+        Part.ACCOUNTING: slurm and plan.scheduler.accounting is not None,
         Part.STORAGE: bool(plan.storage),
         Part.FABRIC: plan.fabric is not None,
         Part.INFINIBAND: plan.fabric is not None and plan.fabric.kind == "infiniband",

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from rackwright.catalog.alerts import Part
 from rackwright.catalog.checks import Feature, Level, checks
 from rackwright.catalog.runner_releases import newest, runner_digests
 from rackwright.errors import InputError
 from rackwright.inventory import Host, inventory, paths, running_stack
+from rackwright.inventory.alert_rules import parts_of
 from rackwright.inventory.contract import schema_errors
 from rackwright.inventory.reader import from_inventory
 from rackwright.model.cluster import Cluster
@@ -81,3 +83,7 @@ def test_work_folder_is_on_scratch() -> None:
     assert plain is not None and plain.work_folder == "/var/lib/actions-runner/work"
     assert plan.node_stack.runner is not None and plan.node_stack.runner.work_folder == "/scratch/actions-runner"
     assert plan.groups["with_scratch"] == ("runner0",)
+
+
+def test_no_alert_of_a_runner_waits_for_slurm() -> None:
+    assert not {Part.SLURM, Part.ACCOUNTING} & parts_of(expand(cluster("runner-gpu"), "x"))

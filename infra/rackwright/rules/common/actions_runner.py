@@ -124,8 +124,8 @@ def runner_without_scheduler(case: RuleContext) -> Iterator[Violation]:
         yield Violation(
             "software.containers", "enroot comes with pyxis, a plugin of Slurm, which a runner has not", "use podman or apptainer"
         )
-    if case.kubernetes is not None:
-        yield Violation("scheduler.kind", "a stack of runners has no scheduler", "remove `scheduler`")
+    if "scheduler" in case.cluster.model_fields_set:
+        yield Violation("scheduler", "a stack of runners has no scheduler", "remove `scheduler`")
 
 
 @rule("runner-visibility", Severity.WARNING)
