@@ -20,6 +20,7 @@ from rackwright.inventory import paths
 from rackwright.provider.protocol.property_values import Properties
 from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext
 from rackwright.provider.vm.node import Node
+from rackwright.provider.vm.node_failure import failure_of
 
 
 async def ignore(line: str) -> None:
@@ -125,6 +126,25 @@ def test_machine_whose_process_does_not_respond_is_named(inputs: Properties, mon
             asyncio.run(Node().update(OPERATION, state, inputs))
     finally:
         os.kill(found[0], signal.SIGCONT)
+
+
+def test_machine_that_hangs_at_boot_is_named_with_the_command_that_ends_it(inputs: Properties) -> None:
+    folder = Path(create(inputs).id)
+    (folder / "console.log").write_text("[    3.5] Oops: int3: 0000\n\n")
+    process = machine.process_id(folder)
+    assert asyncio.run(failure_of("small", "n", last=False)) is None
+    said = asyncio.run(failure_of("small", "n", last=True))
+    assert said == (
+        f"the virtual machine runs, and its SSH server does not respond (`kill {process}` ends it, and the next `up` starts it again); "
+        "the last lines of its console: [    3.5] Oops: int3: 0000"
+    )
+    kill(process)
+    assert str(asyncio.run(failure_of("small", "n", last=False))).startswith("the virtual machine's process has ended")
+
+
+def test_kernel_that_panics_before_qemu_sees_it_reboots(inputs: Properties) -> None:
+    folder = Path(create(inputs).id)
+    assert "panic=10" in Path(f"/proc/{machine.process_id(folder)}/cmdline").read_text().split("-append")[1].split("\0")[1].split()
 
 
 def test_refresh_reports_a_stopped_machine(inputs: Properties) -> None:

@@ -77,28 +77,28 @@ def verify(project: Project) -> set[str]:
     return {one["id"] for one in project.report()["checks"] if one["verdict"] == "failed"}
 
 
-@pytest.fixture(scope="module")
-def failed(stack: Project) -> Iterator[set[str]]:
-    """Set all faults; yield the checks that fail; then remove the faults and find that all checks pass."""
-    for fault in FAULTS.values():
-        if fault.link:
-            client.set_link(folder(stack, "network"), fault.link, **fault.change)
-        else:
-            said = stack.ssh(fault.node, fault.commands)
-            assert said.ok, said.end
-    yield verify(stack)
-    for fault in FAULTS.values():
-        if fault.undo:
-            said = stack.ssh(fault.node, fault.undo)
-            assert said.ok, said.end
-    stack.run_checked("up", timeout=UP)
-    assert stack.rackwright("verify", stack.stack, "--level", "checks", timeout=3600).ok
+class TestFaultsTogether:
+    @pytest.fixture(scope="class")
+    def failed(self, stack: Project) -> Iterator[set[str]]:
+        """Set all faults; yield the checks that fail; then remove the faults and find that all checks pass."""
+        for fault in FAULTS.values():
+            if fault.link:
+                client.set_link(folder(stack, "network"), fault.link, **fault.change)
+            else:
+                said = stack.ssh(fault.node, fault.commands)
+                assert said.ok, said.end
+        yield verify(stack)
+        for fault in FAULTS.values():
+            if fault.undo:
+                said = stack.ssh(fault.node, fault.undo)
+                assert said.ok, said.end
+        stack.run_checked("up", timeout=UP)
+        assert stack.rackwright("verify", stack.stack, "--level", "checks", timeout=3600).ok
 
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_fault_is_named_on_its_node(failed: set[str], name: str) -> None:
-    fault = FAULTS[name]
-    assert f"{fault.check}[{fault.node}]" in failed, sorted(failed)
+    @pytest.mark.parametrize("name", FAULTS)
+    def test_fault_is_named_on_its_node(self, failed: set[str], name: str) -> None:
+        fault = FAULTS[name]
+        assert f"{fault.check}[{fault.node}]" in failed, sorted(failed)
 
 
 def test_slow_leaf_is_named_by_acceptance_and_drift(stack: Project) -> None:

@@ -103,6 +103,12 @@ def is_up(folder: Path, instance_uid: str) -> bool:
     return process is not None and process[2] == instance_uid
 
 
+def process_id(folder: Path) -> int | None:
+    """Return the id of the machine's process; None if it has ended."""
+    process = _process(folder)
+    return None if process is None else process[0]
+
+
 def resume(folder: Path) -> None:
     """Continue a paused machine."""
     qmp.execute(folder, "cont")

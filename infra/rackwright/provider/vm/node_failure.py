@@ -30,4 +30,10 @@ async def failure_of(stack: str, name: str, *, last: bool) -> str | None:
         return None
     lines = machine.last_lines(folder, _LINES)
     quoted = "; the last lines of its console: " + " | ".join(lines[-_LINES:]) if lines else "; its console is empty"
-    return _CAUSES.get(status, "the virtual machine runs, and its SSH server does not respond") + quoted
+    return (_CAUSES.get(status) or _silent(machine.process_id(folder))) + quoted
+
+
+def _silent(process: int | None) -> str:
+    if process is None:  # It ended since its state was read.
+        return _CAUSES[machine.STOPPED]
+    return f"the virtual machine runs, and its SSH server does not respond (`kill {process}` ends it, and the next `up` starts it again)"
