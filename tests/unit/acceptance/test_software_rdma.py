@@ -128,5 +128,6 @@ def test_rping_names_its_trouble(trouble: str) -> None:
     assert trouble in str(refused.value)
 
 
-def test_rping_reports_round_trips() -> None:
-    assert parse_rping(text("rping", "good")) == 5
+@pytest.mark.parametrize("name", ["good", "good-without-end"])
+def test_rping_reports_round_trips(name: str) -> None:
+    assert parse_rping(text("rping", name)) == 5

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from rackwright.checks.acceptance.evaluators import records
 from rackwright.checks.acceptance.parsers.perftest import parse_bandwidth
-from rackwright.checks.acceptance.parsers.rping import parse_rping
+from rackwright.checks.acceptance.parsers.rping import PINGS, parse_rping
 from rackwright.checks.acceptance.phase import Finding, Measurement, Output, unknown
 from rackwright.errors import UndeterminedError
 from rackwright.report.verdict import Verdict
@@ -17,8 +17,6 @@ from rackwright.report.verdict import Verdict
 DATA: Final = "software_rdma_carries_data"
 CONNECTIONS: Final = "rdma_cm_connects"
 CHECKS: Final = (DATA, CONNECTIONS)
-PINGS: Final = 5
-"""Round trips of rping between two nodes. Chosen: one shows the connection, five take milliseconds more."""
 _SHARE: Final = 0.5
 """Least part of a link's rate. Chosen: paced links of emulated machines were seen to carry 94 % of 100 Mbit/s and 98 % of 50, and a link
 whose frames are lost carries a fraction, since senders repeat everything after a gap."""

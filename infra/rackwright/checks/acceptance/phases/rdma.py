@@ -12,6 +12,7 @@ from rackwright.checks.acceptance.evaluators import records, software_rdma
 from rackwright.checks.acceptance.evaluators.pairs import PairResult, pairs, tournament
 from rackwright.checks.acceptance.evaluators.speed import impossible
 from rackwright.checks.acceptance.parsers.perftest import parse_bandwidth, parse_latency
+from rackwright.checks.acceptance.parsers.rping import PINGS
 from rackwright.checks.acceptance.phase import Finding, Job, Output, Outputs, Phase, PhaseScope, compared, program, skipped, unknown
 from rackwright.errors import UndeterminedError
 from rackwright.report.verdict import SkipReason
@@ -43,7 +44,7 @@ def _software_options(scope: PhaseScope, nodes: Sequence[str]) -> tuple[str, ...
     if not _is_software(scope):
         return ()
     addresses = {node: [rail["address"] for rail in scope.declared.nodes[node]["rail_interfaces"]] for node in nodes}
-    return ("--count", str(_MESSAGES), "--pings", str(software_rdma.PINGS), "--addresses", json.dumps(addresses))
+    return ("--count", str(_MESSAGES), "--pings", str(PINGS), "--addresses", json.dumps(addresses))
 
 
 def _is_software(scope: PhaseScope) -> bool:
