@@ -13,8 +13,8 @@ PINGS: Final = 5
 _PING: Final = re.compile(r"ping data: rdma-ping-(\d+): [!-~]+")
 """What the client prints with -v for each round trip (rdma-core 56: librdmacm/examples/rping.c, RPING_MSG_FMT)."""
 _END: Final = re.compile(r"^client DISCONNECT EVENT\.\.\.\s*$", re.MULTILINE)
-"""What the client prints when its connection has ended (the same file, rping_cma_event_handler). A second thread prints it, and a client that
-has all its round trips does not wait for that thread: on slow nodes the line is often missing."""
+"""What the client prints when its connection has ended (the same file, rping_cma_event_handler). A second thread prints it, and a client
+that has all its round trips does not wait for that thread: on slow nodes the line is often missing."""
 _TROUBLE: Final = re.compile(
     r"(?:rdma_\w+|ibv_\w+|pthread_\w+): .+|cma event \S+, error -?\d+|cma detected device removal!+|connect error .*"
     r"|wait(?:ing)? for .* state \d+|data mismatch!|(?:post (?:send|recv)|poll|recv wc) error.*|.*\b[Ff]ailed\b.*"

@@ -122,7 +122,8 @@ class CheckPlugin:
         """Return the suspended daemon in place of the failed request that it causes; every other outcome unchanged."""
         if not isinstance(error, (UndeterminedError, Mismatch)) or isinstance(error, KnownCauseError):
             return error
-        return cause_of_failed_request(expected_result.spec.key, expected_result.node, error, self.runner, self.declared, self.reports) or error
+        key, node = expected_result.spec.key, expected_result.node
+        return cause_of_failed_request(key, node, error, self.runner, self.declared, self.reports) or error
 
 
 def verdict_of(error: BaseException | None, expect: Expect) -> tuple[Verdict, str]:
