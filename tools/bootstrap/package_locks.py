@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Callable, Optional
+from typing import Callable
 
 from bootstrap.failure import Failure
 from bootstrap.machine import Machine
@@ -32,7 +32,7 @@ def wait(
         sleep(_PAUSE)
 
 
-def holder(machine: Machine) -> Optional[str]:
+def holder(machine: Machine) -> str | None:
     """Return the process that holds a lock, with the lock's file; None if there is none, or if the kernel does not show it."""
     try:
         rows = [line.split() for line in (machine.root / "proc/locks").read_text(encoding="ascii", errors="replace").splitlines()]

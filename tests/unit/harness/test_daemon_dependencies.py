@@ -11,7 +11,14 @@ from support.rows import each_row
 from rackwright.catalog.checks import checks
 from rackwright.checks.cluster import probes
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
-from rackwright.checks.cluster.harness.daemon_dependencies import CHECKS, ELSEWHERE, REQUESTS, SuspendedUnits, cause_of, cause_of_failed_request
+from rackwright.checks.cluster.harness.daemon_dependencies import (
+    CHECKS,
+    ELSEWHERE,
+    REQUESTS,
+    SuspendedUnits,
+    cause_of,
+    cause_of_failed_request,
+)
 from rackwright.checks.cluster.harness.probe import PROBES, CommandOutput
 from rackwright.checks.cluster.harness.pytest_plugin import CheckPlugin, verdict_of
 from rackwright.checks.cluster.probes.munge import CREDENTIAL
@@ -185,7 +192,9 @@ class TestFailedRequests:
             assert str(cause) == f"static pod {name} is suspended by a signal on login0: control_plane.static_pods_run[login0]"
             assert self.cause("kubernetes.api_reachable", differs.value, own, unit(f"{name}.pod")) is None
 
-    @each_row("found", [{"nodes": "status 500", "secrets": "status 200"}, "status 403", "refused", {"pods": 500}, "TLS: certificate has expired"])
+    @each_row(
+        "found", [{"nodes": "status 500", "secrets": "status 200"}, "status 403", "refused", {"pods": 500}, "TLS: certificate has expired"]
+    )
     def test_suspended_static_pod_does_not_explain_an_admitted_client(self, found):
         with pytest.raises(Mismatch) as differs:
             Expect()(found, {})

@@ -24,8 +24,8 @@ _TRANSLATION_CACHE: Final = 128
 _KERNEL: Final = "root=/dev/vda rw console=ttyS0 net.ifnames=0 quiet mitigations=off audit=0 panic=10"
 """Emulated processors have no speculation to mitigate; interfaces are named in the order of the command line.
 
-A kernel that panics before it loads the driver of `pvpanic` reboots after 10 s, where it would stand still without a sign to QEMU. Seen once
-on emulated processors (QEMU 7.2), in jump labels: Oops: int3. A later panic pauses the machine before that.
+A kernel that panics before it loads the driver of `pvpanic` reboots after 10 s, where it would stand still without a sign to QEMU. Seen
+once on emulated processors (QEMU 7.2), in jump labels: Oops: int3. A later panic pauses the machine before that.
 """
 _SANDBOX: Final = "on,obsolete=deny,elevateprivileges=deny,spawn=deny"
 
