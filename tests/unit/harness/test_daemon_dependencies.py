@@ -192,9 +192,7 @@ class TestFailedRequests:
             assert str(cause) == f"static pod {name} is suspended by a signal on login0: control_plane.static_pods_run[login0]"
             assert self.cause("kubernetes.api_reachable", differs.value, own, unit(f"{name}.pod")) is None
 
-    @each_row(
-        "found", [{"nodes": "status 500", "secrets": "status 200"}, "status 403", "refused", {"pods": 500}, "TLS: certificate has expired"]
-    )
+    @each_row("found", [{"nodes": "status 500", "secrets": "status 200"}, "status 403", "refused", {"pods": 500}, "TLS: expired"])
     def test_suspended_static_pod_does_not_explain_an_admitted_client(self, found):
         with pytest.raises(Mismatch) as differs:
             Expect()(found, {})
