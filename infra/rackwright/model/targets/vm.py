@@ -42,9 +42,9 @@ class VmTarget(ConfigModel):
     manage_kernel: ClassVar[bool] = True
     trusts_declared_hardware: ClassVar[bool] = False
     nests_containers: ClassVar[bool] = False
-    boot_timeout: ClassVar[float] = 900.0
-    """Seconds. An emulated machine responded after 140 s on two cores, and after 310 s at a load of 20. A machine that has ended or has
-    stopped at an error is not waited for."""
+    boot_timeout: ClassVar[float] = 300.0
+    """Seconds, longer on a slow machine. An emulated machine responded after 140 s on two cores, and after 310 s at a load of 20, where the
+    limit is several times as long. A machine that has ended or has stopped at an error is not waited for."""
     metadata_service: ClassVar[bool] = False
     default_cpus: ClassVar[int] = 2
     default_memory: ClassVar[int] = 2**30
