@@ -119,15 +119,16 @@ def test_panicked_kernel_is_drift_and_up_boots_the_node_again(stack: Project) ->
     assert "worker1" in said.output and stack.report()["verdict"] == "passed"
 
 
-def test_silent_reboot_is_named_by_one_scan(stack: Project) -> None:
+def test_silent_reboot_is_named_once_and_reconciled(stack: Project) -> None:
+    """Slurm takes the node out of service (slurm.conf(5), ReturnToService=1): somebody should look why it rebooted."""
     assert stack.rackwright("drift", stack.stack, timeout=3600).ok
     before = boot_id(stack, "worker0")
     stack.ssh("worker0", "systemctl reboot")
     wait_for(lambda: boot_id(stack, "worker0"), lambda seen: seen not in ("", before), timeout=1200, interval=5)
-    wait_for(lambda: stack.ssh("login0", "sinfo -hN -o %T -n worker0").output, lambda seen: "idle" in seen, timeout=1200, interval=5)
+    wait_for(lambda: stack.ssh("login0", "sinfo -hN -o %E -n worker0").output, lambda seen: "rebooted" in seen, timeout=1200, interval=5)
     found = [(one["node"], one["subject"]) for one in differences(stack, "behaviour")]
-    assert ("worker0", "baseline.node boot") in found, found
-    assert stack.rackwright("drift", stack.stack, timeout=3600).ok
+    assert ("worker0", "baseline.node boot") in found and ("worker0", "slurm.node_is_usable") in found, found
+    assert stack.rackwright("drift", stack.stack, "--reconcile", "configuration", timeout=3600).ok
 
 
 def differences(project: Project, layer: str) -> list[dict[str, Any]]:
