@@ -45,16 +45,17 @@ def _of_stack(group: dict[str, Any], stack: str) -> dict[str, Any]:
 
 def parts_of(plan: Plan) -> frozenset[Part]:
     """Return the parts of a plan that rules may need. A stack of runners has no controller, so that no rule waits for its Slurm."""
-    slurm = plan.scheduler.kind == "slurm" and any(Role.CONTROLLER in node.roles for node in plan.nodes)
+    has_controller = any(Role.CONTROLLER in node.roles for node in plan.nodes)
+    slurm = plan.scheduler if plan.scheduler.kind == "slurm" and has_controller else None
     has = {
         Part.PROMETHEUS: plan.monitoring is not None and plan.monitoring.external is None,
         Part.REMOTE_WRITE: plan.monitoring is not None and bool(plan.monitoring.remote_write),
         Part.POWER_SAVING: plan.scheduler.power_saving is not None,
         Part.OWN_KERNEL: plan.target.manage_kernel,
-        Part.SLURM: slurm,
+        Part.SLURM: slurm is not None,
         Part.KUBERNETES: plan.scheduler.kind == "kubernetes",
         Part.GPUS: any(node.gpus and node.gpus.vendor == NVIDIA for node in plan.nodes if node.is_in),
-        Part.ACCOUNTING: slurm and plan.scheduler.accounting is not None,
+        Part.ACCOUNTING: slurm is not None and slurm.accounting is not None,
         Part.STORAGE: bool(plan.storage),
         Part.FABRIC: plan.fabric is not None,
         Part.INFINIBAND: plan.fabric is not None and plan.fabric.kind == "infiniband",
