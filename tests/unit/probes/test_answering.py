@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,15 +29,22 @@ class Speeds:
         return NodeSlowError(f"{node} is slow: node.responds_in_time[{node}]") if node == self.slow else None
 
 
-def judged(took: dict[str, float], name: str, target: str = "lab", slow: str = "", factor: int = 1) -> bool:
-    """Return whether the node counts as fast enough compared with the others."""
+def judged(took: dict[str, float], name: str, target: str = "lab", slow: str = "", factor: int = 1, again: float | None = None) -> bool:
+    """Return whether the node counts as fast enough compared with the others; `again`: the time of its second answer, like the first."""
 
     def raw(_probe: Any, of: str = name) -> CommandOutput:
         return CommandOutput(sent=100.0, arrived=100.0 + took[of])
 
     try:
         ssh_latency(
-            SimpleNamespace(name=name), SimpleNamespace(target=target), raw, lambda _group: [*took], Speeds(slow, factor), Expect(), LIMIT
+            SimpleNamespace(name=name),
+            SimpleNamespace(target=target),
+            raw,
+            lambda _group: [*took],
+            Speeds(slow, factor),
+            lambda _limit: took[name] if again is None else again,
+            Expect(),
+            LIMIT,
         )
     except Mismatch:
         return False
@@ -84,3 +92,9 @@ def test_late_answer_of_a_slow_node_is_reported_once() -> None:
         judged(took, "mine", slow="mine")
     assert judged({**took, "mine": 0.4}, "mine", slow="mine")
     assert not judged(took, "mine", slow="w0")
+
+
+def test_single_stall_is_no_slowness() -> None:
+    took = {"w0": 0.2, "mine": 26.0}
+    assert judged(took, "mine", again=0.3)
+    assert not judged(took, "mine", again=math.inf) and not judged(took, "mine", again=6.2)

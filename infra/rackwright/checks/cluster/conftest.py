@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -264,6 +266,18 @@ def _reader(check_plugin: CheckPlugin, node: str) -> Callable[[], float]:
 def host(check_plugin: CheckPlugin, expected_result: Expected) -> Host:
     """Return testinfra's host, for checks that query the node while they run; each query is a separate round trip."""
     return Host(check_plugin.backend(expected_result.node, _PATIENCE * local_slowness()))
+
+
+@pytest.fixture
+def repeated(check_plugin: CheckPlugin, expected_result: Expected) -> Callable[[float], float]:
+    """Return a function that runs one more command on the node: the seconds until it ended, infinite if it did not within a limit."""
+
+    def measure(limit: float) -> float:
+        began = time.monotonic()
+        ended = Host(check_plugin.backend(expected_result.node, limit)).run("true")
+        return time.monotonic() - began if ended.rc == 0 else math.inf
+
+    return measure
 
 
 def _record(data: Any) -> SimpleNamespace:
