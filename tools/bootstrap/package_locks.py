@@ -17,7 +17,7 @@ LONGEST = 600
 _PAUSE = 2.0
 
 
-def wait(
+def wait_until_free(
     machine: Machine,
     note: Callable[[str], None],
     sleep: Callable[[float], None] = time.sleep,
@@ -25,14 +25,14 @@ def wait(
 ) -> None:
     """Wait until no process holds a lock of apt or dpkg; raise Failure with the process if one holds it for `LONGEST` seconds."""
     end = clock() + LONGEST
-    while found := holder(machine):
+    while found := find_holder(machine):
         if clock() > end:
             raise Failure(f"{found}, for {LONGEST // 60} min. Wait until it has ended, then run make again.")
         note(f"waits: {found}")
         sleep(_PAUSE)
 
 
-def holder(machine: Machine) -> str | None:
+def find_holder(machine: Machine) -> str | None:
     """Return the process that holds a lock, with the lock's file; None if there is none, or if the kernel does not show it."""
     try:
         rows = [line.split() for line in (machine.root / "proc/locks").read_text(encoding="ascii", errors="replace").splitlines()]

@@ -126,7 +126,7 @@ def install(machine: Machine, stages: Stages, needs: tuple[Need, ...]) -> None:
     with stages.stage("system packages: " + " ".join(need.apt if machine.manager == "apt" else need.dnf for need in absent)) as stage:
         for line in lines:
             if machine.manager == "apt":
-                package_locks.wait(machine, stage.note)
+                package_locks.wait_until_free(machine, stage.note)
             stage.note("reads the package lists")
             stage.run(line, on_line=lambda output: _note_package(stage, output), on_terminal=not machine.is_root)
     still = missing(machine, absent)

@@ -192,6 +192,11 @@ class TestFailedRequests:
             assert str(cause) == f"static pod {name} is suspended by a signal on login0: control_plane.static_pods_run[login0]"
             assert self.cause("kubernetes.api_reachable", differs.value, own, unit(f"{name}.pod")) is None
 
+    def test_suspended_static_pod_does_not_explain_a_failure_without_a_value(self):
+        with pytest.raises(Mismatch) as differs:
+            Expect()({}, {}, holds=False)
+        assert self.cause("kubernetes.api_reachable", differs.value, unit("kubelet.service"), unit("etcd.pod", process="T")) is None
+
     @each_row("found", [{"nodes": "status 500", "secrets": "status 200"}, "status 403", "refused", {"pods": 500}, "TLS: expired"])
     def test_suspended_static_pod_does_not_explain_an_admitted_client(self, found):
         with pytest.raises(Mismatch) as differs:

@@ -269,8 +269,8 @@ def host(check_plugin: CheckPlugin, expected_result: Expected) -> Host:
 
 
 @pytest.fixture
-def repeated(check_plugin: CheckPlugin, expected_result: Expected) -> Callable[[float], float]:
-    """Return a function that runs one more command on the node: the seconds until it ended, infinite if it did not within a limit."""
+def second_answer(check_plugin: CheckPlugin, expected_result: Expected) -> Callable[[float], float]:
+    """Return a function that runs a second command on the node: the seconds until it ended, infinite if it did not within a limit."""
 
     def measure(limit: float) -> float:
         began = time.monotonic()

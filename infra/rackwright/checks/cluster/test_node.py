@@ -40,7 +40,7 @@ def test_ssh_latency(
     command_output: Ask,
     members: Members,
     slow_nodes: SlowNodes,
-    repeated: Callable[[float], float],
+    second_answer: Callable[[float], float],
     expect: Expect,
     limit: float,
 ) -> None:
@@ -59,7 +59,7 @@ def test_ssh_latency(
     if own > allowed and (cause := slow_nodes.cause(node.name)):
         raise cause
     if own > allowed:
-        own = min(own, repeated(allowed))
+        own = min(own, second_answer(allowed))
     expect(f"{own:.1f} s", f"at most {allowed:.1f} s", holds=own <= allowed)
 
 

@@ -117,7 +117,7 @@ def runner_group(case: RuleContext) -> Iterator[Violation]:
 
 @rule("runner-without-scheduler")
 def runner_without_scheduler(case: RuleContext) -> Iterator[Violation]:
-    """pyxis is built for Slurm, and the control plane of Kubernetes has no node; a stack of runners has neither."""
+    """No node of a stack of runners runs a scheduler, and pyxis is a plugin of Slurm."""
     if not case.is_runner:
         return
     if case.cluster.software is not None and ContainerRuntime.ENROOT in case.cluster.software.containers:

@@ -29,17 +29,17 @@ def hold(machine, kind="POSIX  ADVISORY  WRITE", mark=""):
 
 def test_process_that_holds_the_lock_is_named(machine):
     hold(machine)
-    assert package_locks.holder(machine) == f"process 1981 (unattended-upgr) holds /{LOCK}"
+    assert package_locks.find_holder(machine) == f"process 1981 (unattended-upgr) holds /{LOCK}"
     (machine.root / "proc/1981/comm").unlink()
-    assert package_locks.holder(machine) == f"process 1981 holds /{LOCK}"
+    assert package_locks.find_holder(machine) == f"process 1981 holds /{LOCK}"
 
 
-def test_lock_of_another_file_a_waiting_process_and_no_proc_are_no_holder(machine, make_machine):
-    assert package_locks.holder(machine) is None
+def test_lock_of_another_file_a_waiting_process_and_no_proc_are_no_holder(machine):
+    assert package_locks.find_holder(machine) is None
     hold(machine, mark="-> ")
-    assert package_locks.holder(machine) is None
+    assert package_locks.find_holder(machine) is None
     (machine.root / "proc/locks").unlink()
-    assert package_locks.holder(machine) is None
+    assert package_locks.find_holder(machine) is None
 
 
 def test_set_up_waits_until_the_process_ends(machine):
@@ -51,7 +51,7 @@ def test_set_up_waits_until_the_process_ends(machine):
         if len(sleeps) == 3:
             (machine.root / "proc/locks").write_text("")
 
-    package_locks.wait(machine, notes.append, sleep, lambda: sum(sleeps))
+    package_locks.wait_until_free(machine, notes.append, sleep, lambda: sum(sleeps))
     assert len(sleeps) == 3 and set(notes) == {f"waits: process 1981 (unattended-upgr) holds /{LOCK}"}
 
 
@@ -59,5 +59,5 @@ def test_process_that_does_not_end_is_a_failure_that_names_it(machine):
     hold(machine)
     sleeps = []
     with pytest.raises(Failure, match=r"process 1981 \(unattended-upgr\) holds /var/lib/dpkg/lock-frontend, for 10 min\. Wait"):
-        package_locks.wait(machine, lambda _: None, sleeps.append, lambda: sum(sleeps))
+        package_locks.wait_until_free(machine, lambda _: None, sleeps.append, lambda: sum(sleeps))
     assert sum(sleeps) > package_locks.LONGEST

@@ -69,7 +69,9 @@ REQUESTS: Final[Mapping[str, Mapping[str, str]]] = {
     **dict.fromkeys(("kubelet.authentication_enabled", "containerd.cgroup_driver_is_the_kubelets"), _OF_KUBELET),
 }
 """Checks that one of several requests of a probe decides: the daemons that serve it, with their group; empty: the same node."""
-_SERVER_FAILED: Final = re.compile(r"^status 5\d\d\b|reset by peer|closed connection without response|EOF", re.IGNORECASE)
+_SERVER_FAILED: Final = re.compile(
+    r"^status 5\d\d\b|reset by peer|closed connection without response|UNEXPECTED_EOF|EOF occurred", re.IGNORECASE
+)
 """Results of a request whose server failed: `/readyz` of an API server without etcd has status 500, and the kubelet kills and replaces a
 static pod whose liveness probe fails, which ends its connections (RFC 9110, 15.6; errno(3), ECONNRESET; Python's http.client and ssl)."""
 DOWN: Final = frozenset({"inactive", "failed", "not-found"})
@@ -148,7 +150,7 @@ def cause_of_failed_request(
     The request timed out, or, if values differ from the plan, each differing value is a failure of the server.
     """
     if isinstance(error, Mismatch):
-        if not all(isinstance(value, str) and _SERVER_FAILED.search(value) for value in error.differing):
+        if not error.differing or not all(isinstance(value, str) and _SERVER_FAILED.search(value) for value in error.differing):
             return None
     elif not is_without_answer(str(error)):
         return None
