@@ -19,7 +19,8 @@ from pydantic import Field, ValidationError
 from rackwright import layout
 from rackwright.model.base import ConfigModel
 from rackwright.model.finding import Finding, Severity, did_you_mean_model, has_errors
-from rackwright.model.units import Day, Label
+from rackwright.model.names import Label
+from rackwright.model.units import Day
 from rackwright.stackfile import yaml_reader
 from rackwright.stackfile.field_errors import explain
 from rackwright.yaml_loader import load_yaml

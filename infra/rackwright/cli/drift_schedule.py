@@ -15,6 +15,7 @@ from rackwright.drift import schedule as drift_schedule
 from rackwright.drift.schedule import ScheduledScan
 from rackwright.errors import InputError
 from rackwright.inventory.running_stack import require_up
+from rackwright.model.notation import hint_of
 from rackwright.model.units import parse_seconds
 from rackwright.operations.drift import systemd_timer
 
@@ -65,7 +66,7 @@ def _seconds(asked: str) -> int:
     try:
         return 0 if asked == "0" else parse_seconds(asked)
     except PydanticCustomError as error:
-        raise InputError(f"`{asked}` is not a duration", path="--jitter", hint="pass a number and s, m or h, like 15m") from error
+        raise InputError(str(error), path="--jitter", hint=hint_of(error)) from error
 
 
 def _install(nightly: ScheduledScan) -> None:

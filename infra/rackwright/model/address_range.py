@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
-from rackwright.model.units import refuse
+from rackwright.model.notation import refuse
 
 _RULE: Final = "address-range"
 _EXAMPLE: Final = "10.77.0.8-10.77.0.15"

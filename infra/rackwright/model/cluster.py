@@ -15,6 +15,7 @@ from rackwright.model.fabric.rdma import Rdma
 from rackwright.model.fabric.switches import Fabric
 from rackwright.model.groups import Group, NodeOverride
 from rackwright.model.monitoring import DeclaredMonitoring
+from rackwright.model.names import Label, Playbook, UserName
 from rackwright.model.network import Access, Network
 from rackwright.model.node.actions_runner import ActionsRunner
 from rackwright.model.node.directory import DirectoryService
@@ -25,7 +26,6 @@ from rackwright.model.scheduler.slurm import Scheduler, Slurm
 from rackwright.model.storage.exports import Storage
 from rackwright.model.storage.scratch import Scratch
 from rackwright.model.target import Target
-from rackwright.model.units import Label, Playbook, UserName
 from rackwright.model.update_policy import OnTarget, UpdatePolicy
 from rackwright.model.users import User, UserGroup
 

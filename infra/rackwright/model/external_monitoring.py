@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from rackwright.model.addresses import Network4
 from rackwright.model.base import ConfigModel
-from rackwright.model.units import Network4, Seconds
+from rackwright.model.units import Seconds
 from rackwright.model.update_policy import UpdatePolicy
 
 ClientName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@*-]{0,199}$")]

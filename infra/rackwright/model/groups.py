@@ -9,7 +9,8 @@ from pydantic import Discriminator, Field, StringConstraints, Tag
 
 from rackwright.model.base import ConfigModel
 from rackwright.model.hostlists import NodeNames, expand_host_list
-from rackwright.model.units import Bytes, Day, Feature, Label, Rack
+from rackwright.model.names import Feature, Label, Rack
+from rackwright.model.units import Bytes, Day
 from rackwright.model.update_policy import OnTarget, UpdatePolicy
 
 _MAX_WEIGHT: Final = 2**31 - 1

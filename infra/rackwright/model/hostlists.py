@@ -11,7 +11,8 @@ from typing import Annotated, Final
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from rackwright.model.units import is_label, refuse
+from rackwright.model.names import is_label
+from rackwright.model.notation import refuse
 
 _ITEM: Final = r"(?:[\w.-]|\[[\d,-]+\])+"
 _MOST_HOSTS: Final = 65536

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from rackwright.model.units import refuse
+from rackwright.model.notation import refuse
 
 
 @dataclass(frozen=True, slots=True)

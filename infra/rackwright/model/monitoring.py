@@ -8,9 +8,10 @@ from pydantic import Field
 
 from rackwright.model.base import ConfigModel
 from rackwright.model.external_monitoring import ExternalMonitoring
+from rackwright.model.names import Label
 from rackwright.model.receivers import DeadmanSwitch, Receiver
 from rackwright.model.remote_write import RemoteWrite
-from rackwright.model.units import Bytes, Label, Seconds
+from rackwright.model.units import Bytes, Seconds
 from rackwright.model.update_policy import UpdatePolicy
 
 

@@ -7,8 +7,9 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
+from rackwright.model.addresses import Address4, AnyNetwork, Network4
 from rackwright.model.base import ConfigModel
-from rackwright.model.units import Address4, AnyNetwork, Domain, Network4
+from rackwright.model.names import Domain
 from rackwright.model.update_policy import OnTarget, UpdatePolicy
 
 _POINT_TO_POINT: Final = 31

@@ -8,7 +8,8 @@ from pydantic import BeforeValidator, WithJsonSchema
 
 from rackwright.model.groups import MAX_NODES
 from rackwright.model.hostlists import HOST_LIST_PATTERN, expand_host_list, require_labels
-from rackwright.model.units import is_label, refuse
+from rackwright.model.names import is_label
+from rackwright.model.notation import refuse
 
 
 def names(key: str) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from rackwright.model.base import ConfigModel
-from rackwright.model.units import UserName
+from rackwright.model.names import UserName
 from rackwright.model.update_policy import UpdatePolicy
 
 

@@ -18,7 +18,8 @@ calm = settings(derandomize=True)
 
 
 @pytest.mark.parametrize(
-    "module", ["model.units", "model.finding", "model.groups", "derive.layout", "plan.addresses", "catalog", "cli.render.table"]
+    "module",
+    ["model.units", "model.addresses", "model.finding", "model.groups", "derive.layout", "plan.addresses", "catalog", "cli.render.table"],
 )
 def test_examples_in_docstrings_are_true(module: str) -> None:
     """An example that is wrong is worse than none."""
@@ -93,22 +94,3 @@ def test_what_is_no_day_is_refused(value: object) -> None:
     """A time of day would be dropped without a word."""
     with pytest.raises(PydanticCustomError):
         units.parse_day(value)
-
-
-@pytest.mark.parametrize(
-    ("text", "good"),
-    [
-        ("a", True),
-        ("lab-2", True),
-        ("a" * 63, True),
-        ("a" * 64, False),
-        ("Lab", False),
-        ("2lab", False),
-        ("lab-", False),
-        ("", False),
-        ("a_b", False),
-    ],
-)
-def test_labels(text: str, good: bool) -> None:
-    """RFC 1123 allows a digit first; then `node 10` and `node1 0` could not be told apart."""
-    assert units.is_label(text) is good

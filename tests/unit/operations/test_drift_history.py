@@ -70,6 +70,15 @@ def test_age_before_first_scan_is_that_of_stack(sent: list[str]) -> None:
     assert found.overdue and not found.scanned and len(sent) == 1
 
 
-def test_age_that_is_no_duration_is_refused(lab: str) -> None:
-    with pytest.raises(InputError, match="--max-age: `soon` is not a duration"):
-        check_age(lab, "soon", print)
+@pytest.mark.parametrize(
+    ("age", "cause", "hint"),
+    [
+        ("soon", "'soon' is not a duration", "like 5m"),
+        ("26", "'26' is not a duration", "like 5m"),
+        ("30000d", "`30000d` is too long", "at most 24855d"),
+    ],
+)
+def test_age_that_is_no_duration_is_refused(lab: str, age: str, cause: str, hint: str) -> None:
+    with pytest.raises(InputError, match=f"--max-age: {cause}") as refused:
+        check_age(lab, age, print)
+    assert hint in str(refused.value.hint)

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from rackwright.model.base import ConfigModel
-from rackwright.model.units import Label, RdmaDevice
+from rackwright.model.names import Label, RdmaDevice
 from rackwright.model.update_policy import UpdatePolicy
 
 _VERSION = r"^[0-9]+\.[0-9]+\.[0-9]+$"

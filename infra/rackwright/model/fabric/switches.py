@@ -9,7 +9,8 @@ from pydantic import Field
 
 from rackwright.model.base import ConfigModel
 from rackwright.model.groups import MAX_NODES
-from rackwright.model.units import Label, Rack, Ratio, RdmaDevice
+from rackwright.model.names import Label, Rack, RdmaDevice
+from rackwright.model.units import Ratio
 from rackwright.model.update_policy import OnTarget, UpdatePolicy
 
 MAX_RAILS: Final = 16

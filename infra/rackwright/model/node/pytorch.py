@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from rackwright.model.base import ConfigModel
-from rackwright.model.units import Label, MountPoint
+from rackwright.model.names import Label, MountPoint
 from rackwright.model.update_policy import UpdatePolicy
 
 Requirement = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(\[[a-z0-9,_-]+\])?==[A-Za-z0-9.+!]+$")]

@@ -8,11 +8,11 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, StringConstraints
 
 from rackwright.model.base import ConfigModel
+from rackwright.model.names import Label
 from rackwright.model.node.containers import ContainerRuntime
 from rackwright.model.node.pytorch import Pytorch
 from rackwright.model.node.rocm import Rocm
 from rackwright.model.node.tools import Tool
-from rackwright.model.units import Label
 from rackwright.model.update_policy import UpdatePolicy
 
 

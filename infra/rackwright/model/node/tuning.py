@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints
 
 from rackwright.model import limits
 from rackwright.model.base import ConfigModel
-from rackwright.model.units import Label
+from rackwright.model.names import Label
 from rackwright.model.update_policy import UpdatePolicy
 
 

@@ -10,8 +10,10 @@ from pydantic import Field
 
 from rackwright.model import limits
 from rackwright.model.address_range import AddressRange4
+from rackwright.model.addresses import Address4, Network4
 from rackwright.model.base import ConfigModel
-from rackwright.model.units import Address4, Bytes, Label, Network4, Seconds, UserName
+from rackwright.model.names import Label, UserName
+from rackwright.model.units import Bytes, Seconds
 from rackwright.model.update_policy import UpdatePolicy
 
 DEFAULT_VERSION: Final = "1.36.2"

@@ -9,8 +9,9 @@ from pydantic import Field
 
 from rackwright.model import limits
 from rackwright.model.base import ConfigModel
+from rackwright.model.names import Label, PartitionName, UserName
 from rackwright.model.scheduler.kubernetes import Kubernetes
-from rackwright.model.units import Label, PartitionName, Seconds, UserName
+from rackwright.model.units import Seconds
 from rackwright.model.update_policy import UpdatePolicy
 
 _MAX_PRIORITY_TIER: Final = 65533

@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from rackwright.model.base import ConfigModel
+from rackwright.model.names import Label, MountPoint
 from rackwright.model.storage.sources import LustreSource, NfsSource
-from rackwright.model.units import Label, MountPoint
 from rackwright.model.update_policy import UpdatePolicy
 
 

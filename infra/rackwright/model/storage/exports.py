@@ -7,9 +7,10 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from rackwright.model.base import ConfigModel
+from rackwright.model.names import Label, MountPoint
 from rackwright.model.storage.existing import ExistingLustre, ExistingNfs
 from rackwright.model.storage.fsx import FsxLustre
-from rackwright.model.units import Bytes, Label, Mode, MountPoint
+from rackwright.model.units import Bytes, Mode
 from rackwright.model.update_policy import UpdatePolicy
 
 

@@ -8,7 +8,8 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from rackwright.model.base import ConfigModel
-from rackwright.model.units import Label, Mode, MountPoint
+from rackwright.model.names import Label, MountPoint
+from rackwright.model.units import Mode
 from rackwright.model.update_policy import UpdatePolicy
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from rackwright.model.units import refuse
+from rackwright.model.notation import refuse
 
 _HOST: Final = r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?"
 _PATH: Final = r"/[A-Za-z0-9/._@+=~-]*"

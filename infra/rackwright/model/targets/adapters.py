@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from rackwright.model.addresses import Guid, MacAddress, PciAddress
 from rackwright.model.base import ConfigModel
-from rackwright.model.units import Guid, MacAddress, PciAddress
 from rackwright.model.update_policy import UpdatePolicy
 
 

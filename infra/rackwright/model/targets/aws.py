@@ -10,8 +10,10 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import BeforeValidator, Field
 
 from rackwright.model.base import ConfigModel
+from rackwright.model.names import Label
+from rackwright.model.notation import refuse
 from rackwright.model.tier import Tier
-from rackwright.model.units import Bytes, Label, Seconds, refuse
+from rackwright.model.units import Bytes, Seconds
 from rackwright.model.update_policy import UpdatePolicy
 
 _REGION: Final = r"[a-z]{2}(-[a-z]+)+-[1-9]"

@@ -9,9 +9,10 @@ from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from rackwright.model.addresses import SshAddress
 from rackwright.model.base import ConfigModel
+from rackwright.model.notation import refuse
 from rackwright.model.receivers import SecretFile
-from rackwright.model.units import SshAddress, refuse
 from rackwright.model.update_policy import UpdatePolicy
 
 REDFISH_PORT: Final = 443

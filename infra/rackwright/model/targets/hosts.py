@@ -10,14 +10,16 @@ from typing import Annotated, ClassVar, Final, Literal, NamedTuple
 from pydantic import Field
 
 from rackwright.model import ranges
+from rackwright.model.addresses import Address4, HostKey, SshEndpointAddress
 from rackwright.model.base import ConfigModel
+from rackwright.model.names import Label, Rack, RdmaDevice, UserName
 from rackwright.model.ranges import MachineName
 from rackwright.model.targets.adapters import Adapter
 from rackwright.model.targets.bmc import Bmc
 from rackwright.model.targets.links import Bond, InterfaceName, Vlan
 from rackwright.model.targets.ownership_cost import OwnershipCostInputs
 from rackwright.model.tier import Tier
-from rackwright.model.units import Address4, HostKey, Label, Rack, RdmaDevice, Seconds, SshEndpointAddress, UserName
+from rackwright.model.units import Seconds
 from rackwright.model.update_policy import UpdatePolicy
 
 SSH_PORT = 22

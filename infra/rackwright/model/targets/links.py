@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from rackwright.model.base import ConfigModel
-from rackwright.model.units import refuse
+from rackwright.model.notation import refuse
 from rackwright.model.update_policy import UpdatePolicy
 
 LONGEST_NAME: Final = 15

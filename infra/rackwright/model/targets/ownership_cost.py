@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from rackwright.model.base import ConfigModel
-from rackwright.model.units import Label
+from rackwright.model.names import Label
 from rackwright.model.update_policy import UpdatePolicy
 
 

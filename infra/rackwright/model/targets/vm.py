@@ -8,10 +8,10 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from rackwright.model.addresses import Network4
 from rackwright.model.base import ConfigModel
 from rackwright.model.targets.lab import ImageSource
 from rackwright.model.tier import Tier
-from rackwright.model.units import Network4
 from rackwright.model.update_policy import UpdatePolicy
 
 

@@ -11,6 +11,7 @@ from rackwright.drift.history import DriftRecord, History, ScanRecord
 from rackwright.errors import InputError
 from rackwright.inventory import paths
 from rackwright.inventory.running_stack import require_up
+from rackwright.model.notation import hint_of
 from rackwright.model.units import parse_seconds
 from rackwright.operations.drift import publication
 from rackwright.stackfile.load import find_stack_file
@@ -71,4 +72,4 @@ def _max_age(text: str) -> timedelta:
     try:
         return timedelta(seconds=parse_seconds(text))
     except PydanticCustomError as error:
-        raise InputError(f"`{text}` is not a duration", path="--max-age", hint="pass a number and h or d, like 26h") from error
+        raise InputError(str(error), path="--max-age", hint=hint_of(error)) from error

@@ -13,7 +13,7 @@ from typing import Final
 
 from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
-from rackwright.model.units import is_label
+from rackwright.model.names import is_label
 
 PROJECT: Final = "rackwright"
 """Name of the Pulumi project; the state directory groups stacks by project."""

@@ -9,7 +9,7 @@ from typing import Final
 from rackwright.model.finding import Severity
 from rackwright.model.groups import Role
 from rackwright.model.hostlists import expand_host_list
-from rackwright.model.units import is_label
+from rackwright.model.names import is_label
 from rackwright.rules.registry import RuleContext, Violation, rule
 
 STACK_LIMIT: Final = 40
