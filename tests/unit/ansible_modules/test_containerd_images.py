@@ -54,6 +54,13 @@ def test_check_mode_only_tells(run: Any, bundle: Path) -> None:
     assert told["changed"] and told["missing"] == ["r/pause:3", "r/gpu-plugin:1"] and said(bundle) == []
 
 
+def test_check_mode_does_not_wait_for_a_suspended_containerd(run: Any, bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images, "suspended_units", lambda name: [f"{name} is suspended by a signal"])
+    told = run(images, asked(bundle, "node"), check=True)
+    assert not told["changed"] and told["msg"] == "not queried in check mode, because containerd.service is suspended by a signal"
+    assert run(images, asked(bundle, "node"))["missing"] == ["r/pause:3"], "a run has restarted it"
+
+
 @pytest.mark.parametrize("text", [None, "{", '{"archive": {}}'], ids=["missing", "cut off", "another format"])
 def test_a_list_that_cannot_be_read_is_an_error(run: Any, bundle: Path, text: str | None) -> None:
     (bundle / "bundle.json").unlink()

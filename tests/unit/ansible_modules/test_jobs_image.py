@@ -58,6 +58,12 @@ def test_nothing_is_made_where_it_is_there_or_where_somebody_only_looks(
 ) -> None:
     (ctr / "there").write_text(f"{there}\n")
     assert run(image, {"name": NAME}, check=check)["changed"] is changed
+
+
+def test_check_mode_does_not_wait_for_a_suspended_containerd(run: Any, ctr: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image, "suspended_units", lambda name: [f"{name} is suspended by a signal"])
+    told = run(image, {"name": NAME}, check=True)
+    assert not told["changed"] and told["msg"] == "not queried in check mode, because containerd.service is suspended by a signal"
     assert not (ctr / "image.tar").exists()
 
 

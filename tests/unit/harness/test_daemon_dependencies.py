@@ -234,7 +234,13 @@ def test_suspended_units_hold_dependent_questions():
     assert (
         units.blocking_unit("worker1", "storage-roots") == units.blocking_unit("worker1", "accounts") == "moosefs-master.service on login0"
     )
-    assert units.blocking_unit("login0", "kubernetes-nodes") == "static pod etcd on login0"
+    assert (
+        units.blocking_unit("login0", "kubernetes-nodes")
+        == units.blocking_unit("login0", "kubernetes-audit")
+        == "static pod etcd on login0"
+    )
+    units.record("worker2", "units", CommandOutput(out=unit("containerd.service", process="T")))
+    assert units.blocking_unit("worker2", "containerd-images") == "containerd.service on worker2"
     assert units.blocking_unit("worker2", "storage-roots") == ""
     units.record("worker1", "units", CommandOutput(error="worker1 is unreachable"))
     units.record("worker1", "clock", CommandOutput(out=unit("munge.service", process="T")))

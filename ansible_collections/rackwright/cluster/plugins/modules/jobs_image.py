@@ -1,7 +1,7 @@
-"""The image of the acceptance's jobs, made by a node of its own python3 and a few tools, and brought into containerd.
+"""Build the image of the acceptance jobs from the node's own python3 and a few tools, and import it into containerd.
 
-No registry has it, and none is needed: what programs of the acceptance need is on every node that Ansible manages. The image's tag is the
-digest of this file (catalog/kubernetes.yml), so that a node never keeps one that was made otherwise.
+No registry is needed: every node that Ansible manages has what the programs of the acceptance need. The image's tag is the
+digest of this file (catalog/kubernetes.yml), so that a node never keeps an image of another version.
 Standard library only, Python 3.9 or newer on the node.
 """
 
@@ -21,6 +21,8 @@ import tarfile
 import tempfile
 
 from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.rackwright.cluster.plugins.module_utils.systemd import suspended_units
 
 DOCUMENTATION = r"""
 module: jobs_image
@@ -62,24 +64,32 @@ PATIENCE = 300  # seconds an import may take
 
 
 class ImageError(Exception):
-    """What is wrong: where, what, what now."""
+    """An error: place, problem, hint."""
 
 
 def said(*words: str) -> str:
-    """What a command prints."""
+    """Return the output of a command. Raise ImageError if it fails."""
     try:
-        done = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=PATIENCE)
+        done = subprocess.run(
+            words,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+            stdin=subprocess.DEVNULL,
+            timeout=PATIENCE,
+        )
     except FileNotFoundError:
-        raise ImageError(f"{words[0]}: there is no such command - are the install steps done on this node?") from None
+        raise ImageError(f"{words[0]}: command not found - install containerd on this node") from None
     except subprocess.TimeoutExpired:
-        raise ImageError(f"{' '.join(words[:4])}: no end after {PATIENCE} s - see `journalctl -u containerd`") from None
+        raise ImageError(f"{' '.join(words[:4])}: not finished after {PATIENCE} s - see `journalctl -u containerd`") from None
     if done.returncode:
         raise ImageError(f"{' '.join(words[:4])}: {done.stderr.strip() or done.stdout.strip()} - see `journalctl -u containerd`")
     return done.stdout
 
 
 def libraries(paths: list[str]) -> set[str]:
-    """The shared libraries that programs and extensions are linked to, the loader among them."""
+    """Return the shared libraries that programs and extensions are linked to, with the loader."""
     found = set()
     for start in range(0, len(paths), 50):
         done = subprocess.run(["ldd", *paths[start : start + 50]], capture_output=True, text=True, check=False)
@@ -88,7 +98,7 @@ def libraries(paths: list[str]) -> set[str]:
 
 
 def files() -> dict[str, str]:
-    """What goes into the image: place, and the file of this node that it is a copy of."""
+    """Return the files of the image: path in the image, and the file of this node that is copied to it."""
     python = os.path.realpath(sys.executable)
     found = {path: os.path.realpath(path) for path in (shutil.which(tool) for tool in TOOLS) if path}
     found.update({"/usr/bin/python3": python, python: python})
@@ -107,7 +117,7 @@ def files() -> dict[str, str]:
 
 
 def layer(target: str) -> str:
-    """Write the one layer; its digest."""
+    """Write the layer. Return its digest."""
     users = b"root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n"
     with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as tar:
         for name in ("bin", "sbin", "lib", "lib64"):
@@ -135,14 +145,14 @@ def layer(target: str) -> str:
 
 
 def add(tar: tarfile.TarFile, name: str, content: bytes, mode: int) -> None:
-    """A file without a time or an owner."""
+    """Add a file without time and owner."""
     entry = tarfile.TarInfo(name)
     entry.size, entry.mode = len(content), mode
     tar.addfile(entry, io.BytesIO(content))
 
 
 def digest(path: str) -> str:
-    """SHA-256 of a file."""
+    """Return a file's SHA-256."""
     found = hashlib.sha256()
     with open(path, "rb") as stream:
         for piece in iter(lambda: stream.read(1 << 20), b""):
@@ -151,7 +161,7 @@ def digest(path: str) -> str:
 
 
 def archive(folder: str, name: str) -> str:
-    """An archive in Docker's form, which containerd takes."""
+    """Write an archive in Docker's format, which containerd imports. Return its path."""
     content = os.path.join(folder, "layer.tar")
     config = {
         "architecture": PROCESSORS.get(platform.machine(), platform.machine()),
@@ -169,8 +179,11 @@ def archive(folder: str, name: str) -> str:
 
 
 def main() -> None:
-    """The module's entry point."""
+    """Run the module."""
     module = AnsibleModule(argument_spec={"name": {"type": "str", "required": True}}, supports_check_mode=True)
+    # Check mode does not wait for a suspended containerd: the task that restarts it reports it.
+    if module.check_mode and (suspended := suspended_units("containerd.service")):
+        module.exit_json(changed=False, made=False, msg=f"not queried in check mode, because {'; '.join(suspended)}")
     name = module.params["name"]
     try:
         missing = name not in said("ctr", "--namespace", "k8s.io", "images", "list", "--quiet").split()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from rackwright.checks.cluster.harness.probe import Probe
 from rackwright.checks.cluster.harness.tool_output import UnreadableValue, answer_of
 from rackwright.checks.cluster.probes import units
+from rackwright.checks.cluster.probes.kubernetes import OF_API
 from rackwright.remote.command import python_command
 
 
@@ -119,4 +120,5 @@ def parse_audit(text: str) -> AuditLog:
     return AuditLog(**{**found, "secret_entries": tuple(found["secret_entries"])})
 
 
-AUDIT = Probe("kubernetes-audit", on="kube_control_plane", command=query("audit"), parse=parse_audit, needs=(units.API_SERVER,))
+AUDIT = Probe("kubernetes-audit", on="kube_control_plane", command=query("audit"), parse=parse_audit, needs=OF_API)
+"""Without etcd, the kubelet kills the API server, whose liveness probe fails (kube-apiserver(1), /livez), and no request ends."""

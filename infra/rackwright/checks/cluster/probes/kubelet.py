@@ -12,6 +12,7 @@ from typing import Any
 
 from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
 from rackwright.checks.cluster.harness.tool_output import UnreadableValue, answer_of, lines_of
+from rackwright.checks.cluster.probes.units import CONTAINERD
 from rackwright.remote.command import python_command
 
 
@@ -168,7 +169,13 @@ def parse_images(text: str) -> frozenset[str]:
     return frozenset(names)
 
 
-IMAGES = Probe("containerd-images", on="kubernetes", command="ctr --namespace k8s.io images list --quiet", parse=parse_images)
+IMAGES = Probe(
+    "containerd-images",
+    on="kubernetes",
+    command="ctr --namespace k8s.io images list --quiet",
+    parse=parse_images,
+    needs=(CONTAINERD,),
+)
 """Images that pods find on the node, those of the namespace of the CRI plugin."""
 
 
