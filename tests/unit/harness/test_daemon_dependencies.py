@@ -215,6 +215,28 @@ class TestFailedRequests:
     def test_other_results_stay(self, key, error, process):
         assert self.cause(key, error, unit("kubelet.service", process=process)) is None
 
+    EXPIRED = UndeterminedError("PIDPressure is Unknown (NodeStatusUnknown: Kubelet stopped posting node status.)")
+
+    @pytest.mark.parametrize(("state", "process", "explains"), [("active", "T", True), ("inactive", "", True), ("active", "S", False)])
+    def test_kubelet_that_does_not_run_explains_expired_conditions(self, state, process, explains):
+        cause = self.cause("kubernetes.no_node_pressure", self.EXPIRED, unit("kubelet.service", state, process=process))
+        assert (cause is not None) is explains
+        other = UndeterminedError("PIDPressure is not reported")
+        assert self.cause("kubernetes.no_node_pressure", other, unit("kubelet.service", state, process=process)) is None
+
+    @pytest.mark.parametrize(("state", "process", "explains"), [("inactive", "", True), ("active", "T", False), ("active", "S", False)])
+    def test_stopped_kubelet_explains_refused_connections(self, state, process, explains):
+        text = "/api/v1/nodes/worker1/proxy/configz: status 503: dial tcp 10.77.0.20:10250: connect: connection refused"
+        error = UndeterminedError(f"the kubelet does not report its configuration: {text}")
+        own = unit("kubelet.service", state, process=process)
+        assert (self.cause("kubelet.runs_its_configuration", error, own) is not None) is explains
+        with pytest.raises(Mismatch) as refused:
+            Expect()({"pods": "refused"}, {})
+        assert (self.cause("kubelet.anonymous_requests_refused", refused.value, own) is not None) is explains
+        with pytest.raises(Mismatch) as admitted:
+            Expect()({"pods": "refused", "read-only port": "status 200"}, {})
+        assert self.cause("kubelet.anonymous_requests_refused", admitted.value, own) is None
+
     def test_kubelet_that_no_check_reports_explains_nothing(self):
         answers = Answers(units=CommandOutput(out=unit("kubelet.service", process="T")))
         assert cause_of_failed_request("kubelet.healthy", "worker1", self.LATE, answers, DECLARED, lambda *_: False) is None

@@ -67,6 +67,7 @@ REQUESTS: Final[Mapping[str, Mapping[str, str]]] = {
     **dict.fromkeys(("kubelet.healthy", "kubelet.anonymous_requests_refused", "kubelet.runs_its_configuration"), _OF_KUBELET),
     "storage.answers": {METADATA_SERVER: "role_storage"},
     **dict.fromkeys(("kubelet.authentication_enabled", "containerd.cgroup_driver_is_the_kubelets"), _OF_KUBELET),
+    "kubernetes.no_node_pressure": {KUBELET: ""},
 }
 """Checks that one of several requests of a probe decides: the daemons that serve it, with their group; empty: the same node."""
 _SERVER_FAILED: Final = re.compile(
@@ -74,6 +75,10 @@ _SERVER_FAILED: Final = re.compile(
 )
 """Results of a request whose server failed: `/readyz` of an API server without etcd has status 500, and the kubelet kills and replaces a
 static pod whose liveness probe fails, which ends its connections (RFC 9110, 15.6; errno(3), ECONNRESET; Python's http.client and ssl)."""
+_STATUS_EXPIRED: Final = re.compile(r"\bNodeStatusUnknown\b")
+"""Reason of conditions that the kubelet did not renew for 50 s (kube-controller-manager(1), --node-monitor-grace-period)."""
+_REFUSED: Final = re.compile(r"^refused$|connection refused", re.IGNORECASE)
+"""Requests to a port without a listener: the word of rackwright.remote.programs.kubelet, and Go's for a proxy (connect(2), ECONNREFUSED)."""
 DOWN: Final = frozenset({"inactive", "failed", "not-found"})
 """States of a unit without a process, in which its clients fail at once. One of the two names of sshd's unit is always `not-found`."""
 _CANNOT_RUN: Final = (126, 127)
@@ -145,21 +150,32 @@ def cause_of(
 def cause_of_failed_request(
     key: str, node: str, error: Exception, answers: Answers, declared: Inventory, reports: Callable[[str, str], bool]
 ) -> DaemonDownError | None:
-    """Return the suspended daemon that a check's own request could not reach; None for every other error.
+    """Return the daemon that is down and explains why a check's own request has no result; None for every other error.
 
-    The request timed out, or, if values differ from the plan, each differing value is a failure of the server.
+    A suspended daemon lets requests time out, or lets the server that needs it fail; then each differing value is such a failure. A
+    kubelet that is stopped refuses connections, and no kubelet renews the status of its node meanwhile.
     """
-    if isinstance(error, Mismatch):
-        if not error.differing or not all(isinstance(value, str) and _SERVER_FAILED.search(value) for value in error.differing):
-            return None
-    elif not is_without_answer(str(error)):
-        return None
+    found = error.differing if isinstance(error, Mismatch) else (str(error),)
     for unit, group in REQUESTS.get(key, {}).items():
         for where in declared.members(group) if group else (node,):
             state = _state(answers, where, unit)
-            if state in SUSPENDED and reports(CHECKS[unit], where):
+            if _explains(unit, state, found, isinstance(error, Mismatch)) and reports(CHECKS[unit], where):
                 return _down(unit, state, where)
     return None
+
+
+def _explains(unit: str, state: str, found: tuple[Any, ...], differs: bool) -> bool:
+    """Return whether a unit in this state causes all results that were found, which are values that differ from the plan or errors."""
+    texts = [one for one in found if isinstance(one, str)]
+    if not texts or len(texts) < len(found):
+        return False
+    if unit == KUBELET and state in DOWN:
+        return all(_STATUS_EXPIRED.search(one) or _REFUSED.search(one) for one in texts)
+    if state not in SUSPENDED:
+        return False
+    if differs:
+        return all(_SERVER_FAILED.search(one) for one in texts)
+    return all(_STATUS_EXPIRED.search(one) or is_without_answer(one) for one in texts)
 
 
 def _waits(raw: CommandOutput, probe: Probe[Any]) -> bool:
