@@ -78,7 +78,7 @@ static pod whose liveness probe fails, which ends its connections (RFC 9110, 15.
 _STATUS_EXPIRED: Final = re.compile(r"\bNodeStatusUnknown\b")
 """Reason of conditions that the kubelet did not renew for 50 s (kube-controller-manager(1), --node-monitor-grace-period)."""
 _REFUSED: Final = re.compile(r"^refused$|connection refused", re.IGNORECASE)
-"""Requests to a port without a listener: the word of rackwright.remote.programs.kubelet, and Go's for a proxy (connect(2), ECONNREFUSED)."""
+"""A request to a port without a listener, in the words of remote/programs/kubelet.py and of Go (connect(2), ECONNREFUSED)."""
 DOWN: Final = frozenset({"inactive", "failed", "not-found"})
 """States of a unit without a process, in which its clients fail at once. One of the two names of sshd's unit is always `not-found`."""
 _CANNOT_RUN: Final = (126, 127)
