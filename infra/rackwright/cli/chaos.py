@@ -35,7 +35,8 @@ def chaos(
 
     Exit codes: 0 all undone and recovered, 1 not so, 2 invalid input or not allowed, 3 undetermined.
     """
-    from rackwright.cli.chaos_options import parse_bandwidth, parse_duration, parse_hold, parse_mode
+    from rackwright.cli.chaos_options import parse_bandwidth, parse_hold, parse_mode
+    from rackwright.cli.duration_option import parse_duration
     from rackwright.cli.render.chaos import run_text, score_text
     from rackwright.operations.chaos import records
     from rackwright.operations.chaos.session import ChaosOptions, inject_failures, undo_all

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from rackwright.cli.duration_option import parse_duration
 from rackwright.errors import InputError
 from rackwright.model.finding import did_you_mean
-from rackwright.model.units import parse_seconds
 from rackwright.operations.chaos.modes import SPECS, Hold, Mode
 from rackwright.operations.chaos.session import RANDOM
 
@@ -20,17 +20,6 @@ def parse_mode(text: str) -> str:
     if text not in known:
         raise InputError(f"unknown mode `{text}`", path="--mode", hint=did_you_mean(text, known))
     return text
-
-
-def parse_duration(option: str, text: str) -> int:
-    """Return a duration in seconds, at least one. Raises InputError for another text."""
-    try:
-        seconds = parse_seconds(text)
-    except ValueError as error:
-        raise InputError(str(error), path=option, hint="write a number and a unit, for example 60s or 10m") from None
-    if seconds < 1:
-        raise InputError("is too short (expected at least 1s)", path=option, hint="write for example 60s or 10m")
-    return seconds
 
 
 def parse_hold(mode: str, text: str | None) -> int | None:

@@ -9,14 +9,12 @@ from enum import StrEnum
 from typing import Annotated
 
 import typer
-from pydantic_core import PydanticCustomError
 
+from rackwright.cli.duration_option import parse_duration
 from rackwright.drift import schedule as drift_schedule
 from rackwright.drift.schedule import ScheduledScan
 from rackwright.errors import InputError
 from rackwright.inventory.running_stack import require_up
-from rackwright.model.notation import hint_of
-from rackwright.model.units import parse_seconds
 from rackwright.operations.drift import systemd_timer
 
 
@@ -41,7 +39,7 @@ def schedule(
     """Schedule a nightly drift scan. With systemd, a machine that was off at that time scans when it starts again."""
     if not remove:
         require_up(stack)
-    nightly = systemd_timer.nightly_scan(stack, _time(at), _seconds(jitter))
+    nightly = systemd_timer.nightly_scan(stack, _time(at), 0 if jitter in ("0", "0s") else parse_duration("--jitter", jitter))
     if using is Backend.CRON:
         typer.echo(drift_schedule.crontab(nightly), nl=False)
     elif using is Backend.GITHUB:
@@ -60,13 +58,6 @@ def _time(asked: str) -> time:
         raise InputError(f"`{asked}` is not a time of day", path="--at", hint="pass hours and minutes, like 03:00")
     hour, minute = asked.split(":")
     return time(int(hour), int(minute))
-
-
-def _seconds(asked: str) -> int:
-    try:
-        return 0 if asked == "0" else parse_seconds(asked)
-    except PydanticCustomError as error:
-        raise InputError(str(error), path="--jitter", hint=hint_of(error)) from error
 
 
 def _install(nightly: ScheduledScan) -> None:
