@@ -131,11 +131,13 @@ def test_start_ends_an_unrecorded_process(programs: Path, folder: Path) -> None:
     assert start_time(process) is None and pid_of(folder) != process
 
 
-def test_start_keeps_the_console_of_the_start_before(programs: Path, folder: Path) -> None:
+def test_start_keeps_the_messages_of_the_start_before(programs: Path, folder: Path) -> None:
     machine.create(folder, spec(programs), IDENTITY)
     (folder / "console.log").write_text("Kernel panic\n")
+    (folder / "qemu.log").write_text("Bail out!\n")
     machine.stop(folder)
     machine.start(folder)
+    assert (folder / "qemu.log.1").read_text() == "Bail out!\n" and "Bail out!" not in (folder / "qemu.log").read_text()
     assert (folder / "console.log.1").read_text() == "Kernel panic\n" and not (folder / "console.log").exists()
 
 

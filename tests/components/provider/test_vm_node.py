@@ -95,6 +95,25 @@ def test_killed_machine_is_seen_without_a_refresh_and_brought_back(inputs: Prope
     assert live.outputs["instance_uid"] != state.outputs["instance_uid"]
 
 
+def test_start_of_an_ended_machine_warns_with_its_last_messages(inputs: Properties) -> None:
+    warned: list[str] = []
+
+    async def note(line: str) -> None:
+        warned.append(line)
+
+    state = create(inputs)
+    kill_machine(state)
+    Path(state.id, "qemu.log").write_text("ERROR:../accel/tcg/tcg-accel-ops.c: assertion failed\n")
+    operation = RequestContext("urn", "small", "n", preview=False, status=ignore, info=ignore, warn=note)
+    asyncio.run(Node().update(operation, state, inputs))
+    (line,) = warned
+    assert line.startswith("n: the virtual machine's process has ended; the last lines of its console: ERROR:../accel/tcg/")
+
+    warned.clear()
+    asyncio.run(Node().update(operation, state, inputs))
+    assert warned == [], "a machine that runs has no failure"
+
+
 def test_paused_machine_is_seen_without_a_refresh_and_continued(inputs: Properties) -> None:
     state = create(inputs)
     qmp.execute(Path(state.id), "stop")

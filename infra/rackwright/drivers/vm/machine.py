@@ -34,6 +34,7 @@ LAST_CONSOLE: Final = f"{CONSOLE}.1"
 """The console of the start before."""
 _PROCESS: Final = "process.json"
 _LOG: Final = "qemu.log"
+_LAST_LOG: Final = f"{_LOG}.1"
 _START: Final = 10.0
 """Seconds until QEMU accepts commands; longer on a slow machine. It takes less than one."""
 _END: Final = 5.0
@@ -165,8 +166,9 @@ def _start(folder: Path, spec: MachineSpec) -> None:
     _require_image(spec)
     for left in (*folder.glob("*.sock"), folder / _PROCESS):
         left.unlink(missing_ok=True)
-    with suppress(FileNotFoundError):  # The console of the last start says why that one ended.
-        (folder / CONSOLE).replace(folder / LAST_CONSOLE)
+    for name, kept in ((CONSOLE, LAST_CONSOLE), (_LOG, _LAST_LOG)):  # They say why the last start ended.
+        with suppress(FileNotFoundError):
+            (folder / name).replace(folder / kept)
     environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     with (folder / _LOG).open("wb") as log:
         try:

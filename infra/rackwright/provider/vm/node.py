@@ -19,6 +19,7 @@ from rackwright.inventory import paths
 from rackwright.provider.protocol.diff import DiffResult
 from rackwright.provider.protocol.property_values import UNKNOWN, Properties
 from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext, Resource
+from rackwright.provider.vm.node_failure import failure_of
 
 _INTERFACE: Final = "eth0"
 _MTU: Final = 1500
@@ -94,13 +95,15 @@ class Node(Resource):
         return LiveResource(state.id, outputs, inputs={**state.inputs, "status": live.status})
 
     async def update(self, operation: RequestContext, state: RecordedState, news: Properties) -> LiveResource:
-        """Bring the machine back: continue it, start it from its disk, also after a panic, or create it again."""
+        """Bring the machine back: continue it, start it from its disk, also after a panic, or create it again. Warn with the reason."""
         folder = Path(state.id)
         live = await asyncio.to_thread(machine.look, folder)
         if live.status == machine.ABSENT:
             return await self.create(operation, news)
         act: dict[str, Any] = {machine.STOPPED: machine.start, machine.PAUSED: machine.resume, machine.PANICKED: _restart}
         if live.status in act:
+            if reason := await failure_of(operation.stack, news["name"], last=False):
+                await operation.warn(f"{news['name']}: {reason}")
             await operation.status("starting")
             await asyncio.to_thread(act[live.status], folder)
             await ssh_connections.close(operation.stack, news["name"])
