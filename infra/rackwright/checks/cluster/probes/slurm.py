@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
+from rackwright.checks.cluster.harness.probe import Probe, ProbeContext, scaled
 from rackwright.checks.cluster.harness.tool_output import Lines, Row, UnreadableValue, flag, integer, lines_of, read_each_line, words
 from rackwright.checks.cluster.probes.slurm_states import states_of
 from rackwright.model.hostlists import expand_host_list
@@ -247,13 +247,32 @@ def parse_settings(text: str) -> dict[str, str]:
     return found
 
 
-LAST_LOOK = Probe(
-    "slurm-last-look",
+@dataclass(frozen=True)
+class LastHealthCheck:
+    """The last health check on a node."""
+
+    seconds: int
+    """Since its end."""
+    slowness: int
+    """Factor by which the node is slower than the one for which time limits were chosen (docs/adr/0026)."""
+
+
+def parse_last_health_check(text: str) -> LastHealthCheck:
+    """Return the last health check from its time, the node's time and the node's slowness.
+
+    >>> parse_last_health_check("1796000000 1796000090 2")
+    LastHealthCheck(seconds=90, slowness=2)
+    """
+    ended, now, slowness = map(int, text.split())
+    return LastHealthCheck(now - ended, slowness)
+
+
+LAST_HEALTH_CHECK = Probe(
+    "slurm-last-health-check",
     on="role_worker",
     # Both times come from the node's clock, so that its offset does not matter.
-    command="stat -c %Y /var/lib/rackwright/health.json && date +%s",
-    parse=lambda text: int(text.split()[1]) - int(text.split()[0]),
+    command=f"stat -c %Y /var/lib/rackwright/health.json && date +%s && echo {scaled(1)}",
+    parse=parse_last_health_check,
 )
-"""Seconds since the last health check on the node."""
 
 SETTINGS = Probe("slurm-settings", on="role_controller", command="scontrol show config", parse=parse_settings, needs=OF_CONTROLLER)
