@@ -20,11 +20,10 @@ from rackwright.operations import stack_files, tracing
 from rackwright.operations.check_mode.runner import PlaybookRun, run
 from rackwright.operations.monitoring import silences
 from rackwright.operations.run_records import RunWriter
-from rackwright.provider.lab import node_failure
 from rackwright.provider.protocol.diff import DiffResult, PropertyDiffKind, diff_properties
 from rackwright.provider.protocol.property_values import UNKNOWN, Properties
 from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext, Resource, refreshes_resources_only
-from rackwright.provider.vm import node_failure as machine_failure
+from rackwright.provider.stack.node_causes import cause_reader
 from rackwright.report.spans import Span, Value, of_playbook
 
 _BUSY: Final = 45.0
@@ -163,7 +162,7 @@ class Converge(Resource):
     ) -> dict[str, str]:
         """Connect to new nodes first, one may be the jump host of all others. Return the reason for each unreachable node."""
         await operation.status("waiting for the nodes to respond over SSH")
-        cause = _cause(operation.stack, files.target)
+        cause = cause_reader(operation.stack, files.target)
         lost = await ssh_connections.connect_all(operation.stack, young, within=files.boot_timeout, cause=cause) if young else {}
         others = [name for name in files.hosts if name not in young]
         return lost | (await ssh_connections.connect_all(operation.stack, others, within=within, cause=cause) if others else {})
@@ -280,18 +279,6 @@ def _spans(operation: RequestContext, began: float, applied: ansible.PlaybookRes
     whole = Span("converge", began, time.time(), names, failed)
     yield whole
     yield from of_playbook(applied.times, whole.span_id)
-
-
-def _cause(stack: str, target: str) -> ssh_connections.Cause | None:
-    """Return a function that reads on this machine why a node of the stack does not respond; None for nodes that are elsewhere."""
-    failure_of = {"lab": node_failure.failure_of, "vm": machine_failure.failure_of}.get(target)
-    if failure_of is None:
-        return None
-
-    async def cause(name: str, last: bool) -> str | None:
-        return await failure_of(stack, name, last=last)
-
-    return cause
 
 
 def _new_instances(inputs: Properties, names: Sequence[str], rotated: Sequence[str]) -> list[str]:

@@ -19,6 +19,7 @@ from rackwright.operations.monitoring.publication import publish_verification
 from rackwright.provider.protocol.diff import DiffResult, PropertyDiffKind
 from rackwright.provider.protocol.property_values import UNKNOWN, Properties
 from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext, Resource, refreshes_resources_only
+from rackwright.provider.stack.node_causes import causes_of_silent_nodes
 from rackwright.report.document import report_from_dict
 from rackwright.report.spans import Span
 from rackwright.unknown_reasons import shared_reasons
@@ -80,7 +81,8 @@ class Verification(Resource):
         if not current.cancelled:
             for failure in await publish_verification(paths.inventory(operation.stack), report_from_dict(report)):
                 await operation.warn(failure)
-        reasons = [INTERRUPTED] if current.cancelled else _reasons(report)
+        silent = [] if current.cancelled else await causes_of_silent_nodes(operation.stack, report)
+        reasons = [INTERRUPTED] if current.cancelled else [*silent, *_reasons(report)]
         outputs = {
             **news,
             "verdict": report["verdict"],
