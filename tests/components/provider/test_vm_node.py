@@ -104,10 +104,11 @@ def test_start_of_an_ended_machine_warns_with_its_last_messages(inputs: Properti
     state = create(inputs)
     kill_machine(state)
     Path(state.id, "qemu.log").write_text("ERROR:../accel/tcg/tcg-accel-ops.c: assertion failed\n")
+    Path(state.id, "console.log").write_text("".join(f"[   {second}.0] line\n" for second in range(20)))
     operation = RequestContext("urn", "small", "n", preview=False, status=ignore, info=ignore, warn=note)
     asyncio.run(Node().update(operation, state, inputs))
     (line,) = warned
-    assert line.startswith("n: the virtual machine's process has ended; the last lines of its console: ERROR:../accel/tcg/")
+    assert line.startswith("n: the virtual machine's process has ended; the last lines of QEMU and its console: ERROR:../accel/tcg/")
 
     warned.clear()
     asyncio.run(Node().update(operation, state, inputs))
@@ -155,7 +156,7 @@ def test_machine_that_hangs_at_boot_is_named_with_the_command_that_ends_it(input
     said = asyncio.run(failure_of("small", "n", last=True))
     assert said == (
         f"the virtual machine runs, and its SSH server does not respond (`kill {process}` ends it, and the next `up` starts it again); "
-        "the last lines of its console: [    3.5] Oops: int3: 0000"
+        "the last lines of QEMU and its console: [    3.5] Oops: int3: 0000"
     )
     kill(process)
     assert str(asyncio.run(failure_of("small", "n", last=False))).startswith("the virtual machine's process has ended")

@@ -25,10 +25,13 @@ def cause_reader(stack: str, target: str) -> Cause | None:
 
 
 async def causes_of_silent_nodes(stack: str, report: dict[str, Any]) -> list[str]:
-    """Return a line for each node that stopped responding during the checks, with the cause; no line where this machine sees none."""
+    """Return a line for each node that stopped responding during the checks, with the cause.
+
+    A node whose container or machine runs has no line: it may respond again by now.
+    """
     silent = sorted({check["node"] for check in report["checks"] if check["verdict"] == "unknown" and _is_silent(check)})
     cause = cause_reader(stack, load(paths.inventory(stack)).target) if silent else None
-    return [f"{name}: {reason}" for name in silent if (reason := await cause(name, True))] if cause else []
+    return [f"{name}: {reason}" for name in silent if (reason := await cause(name, False))] if cause else []
 
 
 def _is_silent(check: dict[str, Any]) -> bool:

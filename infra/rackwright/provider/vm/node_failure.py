@@ -10,7 +10,7 @@ from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
 
 _LINES: Final = 5
-"""Last lines of QEMU's messages and of the console that are quoted."""
+"""Last lines that are quoted, of QEMU's messages and of the console each: a full console must not displace QEMU's reason."""
 _CAUSES: Final = {
     machine.ABSENT: "there is no virtual machine",
     machine.STOPPED: "the virtual machine's process has ended",
@@ -29,7 +29,7 @@ async def failure_of(stack: str, name: str, *, last: bool) -> str | None:
     if status == machine.RUNNING and not last:
         return None
     lines = machine.last_lines(folder, _LINES)
-    quoted = "; the last lines of its console: " + " | ".join(lines[-_LINES:]) if lines else "; its console is empty"
+    quoted = "; the last lines of QEMU and its console: " + " | ".join(lines) if lines else "; QEMU and its console printed nothing"
     return (_CAUSES.get(status) or _silent(machine.process_id(folder))) + quoted
 
 
