@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> None:
 
 
 def serve(server: socket.socket) -> None:
-    """Answer one client after the other; `stop`, `cont` and a file `panic` change the state."""
+    """Answer one client after the other; `stop`, `cont` and a file `panic` change the state. `cont` prints that file to the console."""
     status = "running"
     while True:
         connection, _ = server.accept()
@@ -53,6 +53,8 @@ def serve(server: socket.socket) -> None:
                 status = {"stop": "paused", "cont": "running"}.get(command, status)
                 if os.path.exists("panic"):
                     status = "guest-panicked"
+                if command == "cont" and os.path.exists("panic"):
+                    Path("console.log").write_bytes(Path("panic").read_bytes())
                 if command == "cont":
                     send(connection, {"event": "RESUME", "timestamp": {"seconds": 1, "microseconds": 0}})
                 known = command in ("qmp_capabilities", "query-status", "stop", "cont", "set_link")

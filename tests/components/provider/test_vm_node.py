@@ -134,6 +134,33 @@ def test_panicked_machine_is_seen_without_a_refresh_and_started_again(inputs: Pr
     assert live.outputs["instance_uid"] != state.outputs["instance_uid"], "playbooks and checks run again"
 
 
+OOPS = """\
+[  203.7] Oops: int3: 0000 [#1] PREEMPT SMP NOPTI
+[  203.7] RIP: 0010:dequeue_entity+0x86/0x580
+[  203.7] Code: 00 00 00 48 89 83 90 00 00 00
+[  203.7] Kernel panic - not syncing: Fatal exception in interrupt
+[  203.7] ---[ end Kernel panic - not syncing: Fatal exception in interrupt ]---
+"""
+
+
+def test_start_after_a_panic_warns_with_the_kernels_reason(inputs: Properties) -> None:
+    """Seen with Linux 6.12: the console has no line of the oops until the paused guest continues."""
+    warned: list[str] = []
+
+    async def note(line: str) -> None:
+        warned.append(line)
+
+    state = create(inputs)
+    Path(state.id, "panic").write_text(OOPS)
+    operation = RequestContext("urn", "small", "n", preview=False, status=ignore, info=ignore, warn=note)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(machine, "start", lambda folder: machine.look(folder))
+        asyncio.run(Node().update(operation, state, inputs))
+    (line,) = warned
+    assert line.startswith("n: the guest's kernel panicked: [  203.7] Oops: int3: 0000 [#1] PREEMPT SMP NOPTI | [  203.7] RIP: 0010:")
+    assert "Fatal exception in interrupt" in line and "Code:" not in line
+
+
 def test_machine_whose_process_does_not_respond_is_named(inputs: Properties, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(qmp, "_ANSWER", 0.2)
     state = create(inputs)

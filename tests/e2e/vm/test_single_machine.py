@@ -8,13 +8,38 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from support.busy_host import busy_host
 from support.project import Project
-from support.virtual_machines import boot_id, process_of, processes, virtual_machines
+from support.virtual_machines import boot_id, folder, process_of, processes, virtual_machines
+
+from rackwright.drivers.vm import machine
 
 _BOOT = 900
 """Seconds for an emulated machine to come back after a reboot."""
 _REGISTERED = 300
 """Seconds in which slurmctld, itself rebooted, asks each node for its state: at intervals of a third of SlurmdTimeout (slurm.conf(5))."""
+_BUSY = 180
+"""Seconds. The kernel panicked after 16 with QEMU 7.2 and after 65 with 10.0, with a thread for each emulated processor."""
+_CHANGES = 500
+"""Changes of the kernel's code that were made in that time at least: a few per second of the share that is left."""
+CHANGE_KERNEL_CODE = """
+import os
+def pass_bytes(read, write):
+    while True:
+        os.write(write, os.read(read, 1))
+for _ in range(3):
+    (a, b), (c, d) = os.pipe(), os.pipe()
+    if os.fork() == 0:
+        pass_bytes(a, d)
+    if os.fork() == 0:
+        os.write(b, b'x')
+        pass_bytes(c, b)
+switch = os.open('/proc/sys/kernel/sched_schedstats', os.O_WRONLY)
+for change in range(1, 1000000):
+    os.pwrite(switch, str(change % 2).encode(), 0)
+    open('/run/changes', 'w').write(str(change))
+"""
+"""Each value of kernel.sched_schedstats changes jumps in the scheduler (a jump label), which runs at each byte that processes pass."""
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +64,19 @@ def test_jobs_are_confined_by_the_guests_kernel(stack: Project) -> None:
     said = stack.as_user("srun --gres=gpu:1 sh -c 'cat /dev/nvidia0 2>&1; cat /dev/nvidia1 2>&1; true'")
     assert "No such device or address" in said.output, said.end
     assert "Operation not permitted" in said.output, said.end
+
+
+def test_kernel_that_changes_its_code_survives_on_a_busy_machine(stack: Project) -> None:
+    before = boot_id(stack, "login0")
+    stack.ssh("login0", f'systemd-run --unit=change-code python3 -c "{CHANGE_KERNEL_CODE}"')
+    try:
+        with busy_host(process_of(stack, "nodes", "login0")):
+            time.sleep(_BUSY)
+        assert machine.look(folder(stack, "nodes", "login0")).status == machine.RUNNING
+        assert int(stack.ssh("login0", "cat /run/changes").output) > _CHANGES
+        assert boot_id(stack, "login0") == before
+    finally:
+        stack.ssh("login0", "systemctl stop change-code; sysctl -q kernel.sched_schedstats=0")
 
 
 def test_reboot_of_the_guest_keeps_the_machine_and_everything_returns(stack: Project) -> None:

@@ -21,11 +21,16 @@ FORWARD_ADDRESS: Final = "192.0.2.15/24"
 FORWARD_MAC: Final = "02:00:c0:00:02:0f"
 _TRANSLATION_CACHE: Final = 128
 """MiB of translated code. QEMU's default is 1 GiB, and the process grows to it."""
+_TRANSLATION_THREADS: Final = "single"
+"""One thread for all emulated processors of a machine. With one for each, a processor ran code that another had replaced: kernels that
+change their code (jump labels, modules) panicked within minutes of a loaded machine (Oops: int3; QEMU 7.2 and 10.0).
+tests/e2e/vm/test_single_machine.py changes the kernel's code under load.
+"""
 _KERNEL: Final = "root=/dev/vda rw console=ttyS0 net.ifnames=0 quiet mitigations=off audit=0 panic=10"
 """Emulated processors have no speculation to mitigate; interfaces are named in the order of the command line.
 
-A kernel that panics before it loads the driver of `pvpanic` reboots after 10 s, where it would stand still without a sign to QEMU. Seen
-once on emulated processors (QEMU 7.2), in jump labels: Oops: int3. A later panic pauses the machine before that.
+A kernel that panics before it loads the driver of `pvpanic` reboots after 10 s, where it would stand still without a sign to QEMU.
+A later panic pauses the machine before that.
 """
 _SANDBOX: Final = "on,obsolete=deny,elevateprivileges=deny,spawn=deny"
 
@@ -58,7 +63,7 @@ def guest_memory(declared_mib: int) -> int:
 def _processor(spec: MachineSpec) -> list[str]:
     if spec.acceleration == "kvm":
         return ["-accel", "kvm", "-cpu", "host"]
-    return ["-accel", f"tcg,thread=multi,tb-size={_TRANSLATION_CACHE}", "-cpu", "max"]
+    return ["-accel", f"tcg,thread={_TRANSLATION_THREADS},tb-size={_TRANSLATION_CACHE}", "-cpu", "max"]
 
 
 def _disks(spec: MachineSpec) -> Iterator[str]:

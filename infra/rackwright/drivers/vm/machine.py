@@ -44,6 +44,11 @@ _PAUSE: Final = 0.05
 _INHERITED: Final = ("PATH", "HOME", "USER", "TMPDIR", "LANG")
 _PREFIX: Final = re.compile(r"^qemu[\w-]*: (?:-[\w-]+ (?:\{.*\}|\S+): )?")
 """Program and option at the start of QEMU's messages (7.2)."""
+_PANIC: Final = 3.0
+"""Seconds in which a panicked kernel prints its reason; longer on a slow machine. It reboots 10 s later (panic=10)."""
+_PANIC_END: Final = re.compile(r"end Kernel panic|Rebooting in \d+ seconds")
+_PANIC_LINE: Final = re.compile(r"Kernel panic - not syncing|Oops: |BUG: |general protection fault|RIP: 0010:")
+"""What of an oops says where and why; the other lines are registers and the stack."""
 _STATES: Final = {"running": RUNNING, "guest-panicked": PANICKED}
 """Run states of QMP (query-status); every other one is a stop of some kind."""
 
@@ -144,6 +149,26 @@ def last_lines(folder: Path, number: int) -> list[str]:
         with suppress(OSError):
             found += (folder / name).read_text(encoding="utf-8", errors="replace").splitlines()[-number:]
     return [line.strip() for line in found if line.strip()]
+
+
+def panic_lines(folder: Path) -> list[str]:
+    """Return the lines in which a panicked kernel says why, the last panic last. The guest runs for a moment; end it afterwards.
+
+    QEMU pauses the guest within the panic, and Linux 6.12 prints an oops of an interrupt only later (panic() in kernel/panic.c).
+    """
+    with suppress(RackwrightError):
+        qmp.execute(folder, "cont")
+    deadline = time.monotonic() + _PANIC * slowness()
+    while not _PANIC_END.search(text := _console(folder)) and time.monotonic() < deadline:
+        time.sleep(_PAUSE)
+    return list(dict.fromkeys(line.strip() for line in text.splitlines() if _PANIC_LINE.search(line)))
+
+
+def _console(folder: Path) -> str:
+    try:
+        return (folder / CONSOLE).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def _prepared(folder: Path, spec: MachineSpec, identity: Identity) -> MachineSpec:

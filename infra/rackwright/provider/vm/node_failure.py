@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Final
 
 from rackwright.drivers.vm import machine
@@ -28,9 +29,19 @@ async def failure_of(stack: str, name: str, *, last: bool) -> str | None:
         return error.cause
     if status == machine.RUNNING and not last:
         return None
+    return (_CAUSES.get(status) or _silent(machine.process_id(folder))) + _last_lines(folder)
+
+
+async def panic_of(stack: str, name: str) -> str:
+    """Return why the kernel of a panicked node panicked. The guest runs for a moment to print it; it must be ended afterwards."""
+    folder = paths.machine(stack, name)
+    lines = await asyncio.to_thread(machine.panic_lines, folder)
+    return _CAUSES[machine.PANICKED] + (": " + " | ".join(lines[-_LINES:]) if lines else _last_lines(folder))
+
+
+def _last_lines(folder: Path) -> str:
     lines = machine.last_lines(folder, _LINES)
-    quoted = "; the last lines of QEMU and its console: " + " | ".join(lines) if lines else "; QEMU and its console printed nothing"
-    return (_CAUSES.get(status) or _silent(machine.process_id(folder))) + quoted
+    return "; the last lines of QEMU and its console: " + " | ".join(lines) if lines else "; QEMU and its console printed nothing"
 
 
 def _silent(process: int | None) -> str:
