@@ -49,6 +49,8 @@ class Feature(StrEnum):
     USERS = "users"
     EXISTING_MACHINES = "existing-machines"
     """Machines whose network rackwright did not create."""
+    OWN_KERNEL = "own-kernel"
+    """Nodes that share no kernel with other nodes, as containers do."""
     BONDS = "bonds"
     VLANS = "vlans"
     ENTRY = "entry"

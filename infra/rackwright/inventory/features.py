@@ -46,6 +46,7 @@ def _of_nodes(declared: Inventory) -> Presence:
         Feature.GATEWAY: bool(cluster["network"].get("gateway")),
         Feature.NEIGHBOURS: len(declared.nodes) > 1,
         Feature.EXISTING_MACHINES: declared.target == "hosts",
+        Feature.OWN_KERNEL: bool(cluster.get("manage_kernel")),
         Feature.BONDS: any(node.get("bonds") for node in nodes),
         Feature.VLANS: any(node.get("vlans") for node in nodes),
         Feature.USERS: bool(cluster.get("users")),

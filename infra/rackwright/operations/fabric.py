@@ -43,6 +43,8 @@ class FabricComparison:
         """Raise UndeterminedError if a planned cable could not be compared, because several devices could be its end."""
         if not self.is_complete:
             hint = "pass the adapters' GUIDs with `--ports` (`pdsh -w NODES ibstat`), and names of switches by GUID with `--node-name-map`"
+            if self.comparison.live.unplaced:
+                hint = f"compare the cables of switches with several chips by hand; for other devices, {hint}"
             if self.comparison.live.links.is_incomplete:
                 hint = f"run `ibnetdiscover -p` again; {hint}"
             raise UndeterminedError(self.comparison.why_unknown, path=self.source, hint=hint)

@@ -11,6 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from rich.console import Console
 
+from rackwright.checks.hardware.parsers import parse_gpus
 from rackwright.inventory.reader import from_inventory
 from rackwright.report.hardware import document as contract
 from rackwright.report.hardware.document import CollectedFacts, Section, document
@@ -142,6 +143,22 @@ def test_gpus_of_several_models_are_compared_by_product(inventory, healthy, fact
     found = report(from_inventory(inventory), {**healthy, "worker1": CollectedFacts(replace(facts, gpus=gpus))})
     assert [(one["subject"], one["found"]) for one in differing(found).get("worker1", [])] == expected
     assert found["totals"]["gpu_memory_mib"]["planned"] == 22 * 81559 + 2 * 15360
+
+
+def test_gpu_with_the_memory_of_its_cpu_has_no_size_to_compare(inventory, healthy):
+    """nvidia-smi prints `[N/A]` for the memory of GB10 (XuehaiPan/nvitop issue 208)."""
+    row = "0, NVIDIA GB10, [N/A], 580.126.09, 0000000F:01:00.0, GPU-12345678-1234-1234-1234-123456789abc\n"
+    seen = {**healthy, "worker0": CollectedFacts(replace(healthy["worker0"].facts, gpus=tuple(parse_gpus(row))))}
+    planned = {**GPUS, "model": "gb10", "count": 1, "product": "NVIDIA GB10", "memory_mib": None, "driver": "580.126.09", "nvswitch": False}
+    inventory["all"]["hosts"]["worker0"]["node"]["gpus"] = planned
+    found = report(from_inventory(inventory), seen)
+    (node,) = [one for one in found["nodes"] if one["name"] == "worker0"]
+    assert (node["unknown"], [one["subject"] for one in node["differences"]]) == ({}, [])
+    assert "NVIDIA GB10" in shown(found)
+
+    planned["memory_mib"] = 122572
+    (node,) = [one for one in report(from_inventory(inventory), seen)["nodes"] if one["name"] == "worker0"]
+    assert (node["verdict"], node["unknown"]) == ("unknown", {"gpus": "GPU 0 reports no memory, and 122572 MiB are planned"})
 
 
 def test_gpus_without_mutual_nvlink_are_named(declared, healthy, facts):

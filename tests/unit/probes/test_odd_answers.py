@@ -131,6 +131,12 @@ class TestSlurm:
     def test_flag_of_newer_controller_hides_no_fault(self):
         assert [usable(state) for state in ("DOWN+?", "IDLE+?", "?")] == [FAILED, UNKNOWN, UNKNOWN]
 
+    def test_times_with_blanks_hide_no_other_value(self):
+        """SLURM_TIME_FORMAT of the control machine (scontrol(1)), and a controller whose nodes register themselves."""
+        more = " SlurmdStartTime=01 Mar 2026 07:12 LastBusyTime=Unknown Reason=bad fan [root@01 Mar 2026 07:30]"
+        node = slurm_node("IDLE+DYNAMIC_NORM", more)
+        assert (sorted(node.states), node.reason, node.cpus) == (["DYNAMIC_NORM", "IDLE"], "bad fan [root@01 Mar 2026 07:30]", 96)
+
     def test_every_state_has_a_meaning(self):
         assert all(state.meaning for state in STATES.values())
         assert is_working(states_of("idle")) and not is_working(states_of("idle*"))
@@ -325,7 +331,7 @@ class TestDiagnosis:
     def test_skipped_test_is_unknown(self, word):
         assert diagnosed(word).verdict is UNKNOWN
 
-    def test_pass_with_warning_is_unknown(self):
+    def test_pass_with_warning_fails(self):
         found = diagnosed("Pass", [{"error_category": 1, "error_id": 9, "warning": "only half of the memory was tested"}])
         assert (found.verdict, "memory GPU 3: only half of the memory was tested" in found.reason) == (FAILED, True)
         assert diagnosed("Pass", errors=[{"message": "no memory"}]).verdict is FAILED

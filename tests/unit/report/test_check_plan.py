@@ -140,6 +140,7 @@ def test_every_check_can_be_owed(check_plan, inventory_with_separate_controller,
     found.append(plan_checks(from_inventory(mounting), checks(), Level.SMOKE))
     bonded = copy.deepcopy(inventory_with_separate_controller)
     bonded["all"]["vars"]["handover"]["target"] = "hosts"
+    bonded["all"]["vars"]["cluster"]["manage_kernel"] = True
     bonded["all"]["hosts"]["worker0"]["node"] |= {"bonds": {"bond0": {}}, "vlans": {"bond0.100": {}}}
     found.append(plan_checks(from_inventory(bonded), checks(), Level.SMOKE))
     scheduler["bundles_training_image"] = True

@@ -30,7 +30,7 @@ NETWORKS = LOGINS | {Feature.POD_NETWORK, Feature.FLANNEL, Feature.VXLAN, Featur
 """Parts of a plan that replace plain routes."""
 ABSENT = NETWORKS | {Feature.MONITORING, Feature.PROMETHEUS, Feature.SITE_MONITORING, Feature.STACK_CLIENT, Feature.SITE_API}
 ABSENT |= {Feature.AMD_GPUS, Feature.AMD_XGMI, Feature.ROCM, Feature.SOFTWARE_RDMA, Feature.PAM_SLURM_ADOPT, Feature.ACTIONS_RUNNER}
-ABSENT |= {Feature.WORKLOAD_IMAGES, Feature.EXISTING_STORAGE, Feature.EXISTING_MACHINES, Feature.BONDS, Feature.VLANS}
+ABSENT |= {Feature.WORKLOAD_IMAGES, Feature.EXISTING_STORAGE, Feature.EXISTING_MACHINES, Feature.BONDS, Feature.VLANS, Feature.OWN_KERNEL}
 """Parts that neither of the two inventories has."""
 
 

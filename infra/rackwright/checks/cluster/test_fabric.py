@@ -103,7 +103,8 @@ def reported(node: str, ports: Iterable[Port], declared: Mapping[str, int]) -> I
 def require_each_compared(comparison: Comparison, concerned: Callable[[Cable], bool]) -> None:
     """Raise UndeterminedError if one of the concerned cables could not be compared."""
     if any(map(concerned, comparison.unknown)):
-        raise UndeterminedError(f"{comparison.why_unknown}; name them, or list their GUIDs in {NODE_NAME_MAP} of the observer")
+        by_hand = "compare the cables of switches with several chips by hand; for other devices, " if comparison.live.unplaced else ""
+        raise UndeterminedError(f"{comparison.why_unknown}; {by_hand}name them, or list their GUIDs in {NODE_NAME_MAP} of the observer")
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.tool_output import Lines, UnreadableValue
 from rackwright.checks.cluster.probes.directories import OWNERSHIP, directories_of
+from rackwright.checks.cluster.probes.disk_errors import DISK_ERRORS
 from rackwright.checks.cluster.probes.identity import (
     CLOCK,
     HOSTS,
@@ -257,6 +258,14 @@ def test_local_file_systems_writable(ask: Ask, expect: Expect) -> None:
     expect({point: state for point, state in found.items() if state not in (WRITABLE, READ_ONLY)}, {})
     if found.unread:
         raise UndeterminedError(f'a file system cannot be read: "{found.unread[0]}"')
+
+
+def test_no_disk_errors(ask: Ask, expect: Expect) -> None:
+    """A disk that cannot read some of its blocks, or a file system with errors, goes on for days: files are wrong and jobs end."""
+    found = ask(DISK_ERRORS)
+    expect(found.faults, {})
+    if found.unread:
+        raise UndeterminedError(f'a line of the kernel log cannot be read: "{found.unread[0]}"')
 
 
 def test_no_reboot_required(ask: Ask, expect: Expect) -> None:

@@ -119,7 +119,8 @@ def parse_gpus(text: str) -> Rows[Gpu]:
     def gpu(row: Row) -> Gpu | None:
         index = without(row.read("index", integer), unread)
         product = without(row.read("name", words), unread)
-        memory = without(row.read("memory.total", integer), unread)
+        size = row.counter("memory.total", integer)  # None: the GPU shares the memory of its CPU
+        memory = None if size is None else without(size, unread)
         driver = without(row.read("driver_version", release), unread)
         bus = without(row.read("pci.bus_id", words), unread)
         uuid = without(row.read("uuid", identity.gpu_uuid), unread)

@@ -193,6 +193,18 @@ def unread_identities(plan: Mapping[str, Any], facts: Facts) -> dict[Part, str]:
     return {part: "; ".join(reasons) for part, reasons in found.items()}
 
 
+def unread_sizes(plan: Mapping[str, Any], facts: Facts) -> dict[Part, str]:
+    """Return which GPUs report no memory of their own, although the plan has its size."""
+    wanted: Mapping[str, Any] = plan["gpus"] or {}
+    sizes: dict[str | None, Any] = {one["product"]: one["memory_mib"] for one in (wanted, *wanted.get("others", ())) if one}
+    silent = [
+        f"GPU {gpu.index} reports no memory, and {size} MiB are planned"
+        for gpu in facts.gpus or ()
+        if gpu.memory_mib is None and (size := sizes.get(gpu.product, wanted.get("memory_mib"))) is not None
+    ]
+    return {Part.GPUS: "; ".join(silent)} if silent and Part.GPUS not in facts.unknown else {}
+
+
 def _mounts(plan: Mapping[str, Any], facts: Facts) -> Iterator[Difference]:
     if facts.mounts is None:
         return

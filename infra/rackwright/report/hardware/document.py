@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from rackwright.inventory.reader import Inventory
 from rackwright.report.hardware.changes import Comparison
-from rackwright.report.hardware.compare import Difference, differences, planned, simulated_parts, unread_identities
+from rackwright.report.hardware.compare import Difference, differences, planned, simulated_parts, unread_identities, unread_sizes
 from rackwright.report.hardware.facts import Facts, Part
 from rackwright.report.verdict import Verdict, worst
 
@@ -80,7 +80,7 @@ def with_changes(report: dict[str, Any], comparison: Comparison) -> dict[str, An
 def _node(declared: Inventory, name: str, section: Section, seen: CollectedFacts, simulated: frozenset[Part]) -> dict[str, Any]:
     plan = planned(declared, name)
     found = () if seen.unreachable else differences(plan, seen.facts, simulated)
-    unknown = seen.facts.unknown | unread_identities(plan, seen.facts)
+    unknown = seen.facts.unknown | unread_identities(plan, seen.facts) | unread_sizes(plan, seen.facts)
     facts = asdict(seen.facts)
     return {
         "name": name,

@@ -42,7 +42,7 @@ class NumaNode:
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU as listed by its driver; None for a value that could not be read."""
+    """A GPU as listed by its driver; None for a value that could not be read, or memory that is the CPU's."""
 
     index: int
     product: str | None
