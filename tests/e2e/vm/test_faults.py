@@ -19,7 +19,7 @@ from rackwright.drivers.vm.network import client
 
 UP = 7200
 """Seconds in which `up` may create, configure and verify four emulated machines; 620 on two cores."""
-SLOW_LEAF_MBPS = 20.0
+SLOW_LEAF_MBPS = 5.0
 """A fifth of the rail's planned rate; acceptance requires half."""
 
 
