@@ -161,6 +161,22 @@ def test_start_after_a_panic_warns_with_the_kernels_reason(inputs: Properties) -
     assert "Fatal exception in interrupt" in line and "Code:" not in line
 
 
+def test_machine_whose_panic_was_reported_is_started_again(inputs: Properties) -> None:
+    """The verification reports the reason, and the next `up` restores the machine."""
+    state = create(inputs)
+    panic = Path(state.id, "panic")
+    panic.write_text(OOPS)
+    reported = asyncio.run(failure_of("small", "n", last=False))
+    assert reported is not None and "Oops: int3" in reported
+    panic.unlink()  # QEMU now says that the guest is paused.
+    assert machine.look(Path(state.id)).status == machine.PANICKED
+    assert asyncio.run(failure_of("small", "n", last=False)) == reported
+    live = asyncio.run(Node().update(OPERATION, state, inputs))
+    assert live.outputs["instance_uid"] != state.outputs["instance_uid"]
+    assert machine.look(Path(state.id)).status == machine.RUNNING
+    assert asyncio.run(failure_of("small", "n", last=False)) is None
+
+
 def test_machine_whose_process_does_not_respond_is_named(inputs: Properties, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(qmp, "_ANSWER", 0.2)
     state = create(inputs)

@@ -35,6 +35,8 @@ LAST_CONSOLE: Final = f"{CONSOLE}.1"
 _PROCESS: Final = "process.json"
 _LOG: Final = "qemu.log"
 _LAST_LOG: Final = f"{_LOG}.1"
+_PANIC_LOG: Final = "panic.log"
+"""Why the kernel of this start panicked."""
 _START: Final = 10.0
 """Seconds until QEMU accepts commands; longer on a slow machine. It takes less than one."""
 _END: Final = 5.0
@@ -100,7 +102,8 @@ def look(folder: Path) -> LiveMachine:
         if _process(folder) is None:  # It ended while it was asked.
             return LiveMachine(STOPPED)
         raise
-    return LiveMachine(_STATES.get(state, PAUSED), process[2])
+    status = _STATES.get(state, PAUSED)
+    return LiveMachine(PANICKED if status == PAUSED and (folder / _PANIC_LOG).exists() else status, process[2])
 
 
 def is_up(folder: Path, instance_uid: str) -> bool:
@@ -152,21 +155,28 @@ def last_lines(folder: Path, number: int) -> list[str]:
 
 
 def panic_lines(folder: Path) -> list[str]:
-    """Return the lines in which a panicked kernel says why, the last panic last. The guest runs for a moment; end it afterwards.
+    """Return the lines in which the kernel of a panicked machine says why, the last panic last.
 
-    QEMU pauses the guest within the panic, and Linux 6.12 prints an oops of an interrupt only later (panic() in kernel/panic.c).
+    QEMU pauses the guest within the panic, and Linux 6.12 prints an oops of an interrupt only later (panic() in kernel/panic.c). The first
+    call lets the guest run until it has printed the reason, and pauses it again; it stays a panicked one.
     """
-    with suppress(RackwrightError):
-        qmp.execute(folder, "cont")
-    deadline = time.monotonic() + _PANIC * slowness()
-    while not _PANIC_END.search(text := _console(folder)) and time.monotonic() < deadline:
-        time.sleep(_PAUSE)
-    return list(dict.fromkeys(line.strip() for line in text.splitlines() if _PANIC_LINE.search(line)))
+    reason = folder / _PANIC_LOG
+    if not reason.exists():
+        with suppress(RackwrightError):
+            qmp.execute(folder, "cont")
+        deadline = time.monotonic() + _PANIC * slowness()
+        while not _PANIC_END.search(_text(folder / CONSOLE)) and time.monotonic() < deadline:
+            time.sleep(_PAUSE)
+        lines = [line.strip() for line in _text(folder / CONSOLE).splitlines() if _PANIC_LINE.search(line)]
+        write_atomic(reason, "".join(f"{line}\n" for line in dict.fromkeys(lines)), mode=0o600)
+        with suppress(RackwrightError):
+            qmp.execute(folder, "stop")
+    return _text(reason).splitlines()
 
 
-def _console(folder: Path) -> str:
+def _text(file: Path) -> str:
     try:
-        return (folder / CONSOLE).read_text(encoding="utf-8", errors="replace")
+        return file.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
 
@@ -189,7 +199,7 @@ def _require_image(spec: MachineSpec) -> None:
 
 def _start(folder: Path, spec: MachineSpec) -> None:
     _require_image(spec)
-    for left in (*folder.glob("*.sock"), folder / _PROCESS):
+    for left in (*folder.glob("*.sock"), folder / _PROCESS, folder / _PANIC_LOG):
         left.unlink(missing_ok=True)
     for name, kept in ((CONSOLE, LAST_CONSOLE), (_LOG, _LAST_LOG)):  # They say why the last start ended.
         with suppress(FileNotFoundError):

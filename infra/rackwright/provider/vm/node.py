@@ -19,7 +19,7 @@ from rackwright.inventory import paths
 from rackwright.provider.protocol.diff import DiffResult
 from rackwright.provider.protocol.property_values import UNKNOWN, Properties
 from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext, Resource
-from rackwright.provider.vm.node_failure import failure_of, panic_of
+from rackwright.provider.vm.node_failure import failure_of
 
 _INTERFACE: Final = "eth0"
 _MTU: Final = 1500
@@ -102,7 +102,7 @@ class Node(Resource):
             return await self.create(operation, news)
         act: dict[str, Any] = {machine.STOPPED: machine.start, machine.PAUSED: machine.resume, machine.PANICKED: _restart}
         if live.status in act:
-            if reason := await _reason(live, operation.stack, str(news["name"])):
+            if reason := await failure_of(operation.stack, news["name"], last=False):
                 await operation.warn(f"{news['name']}: {reason}")
             await operation.status("starting")
             await asyncio.to_thread(act[live.status], folder)
@@ -124,11 +124,6 @@ def _is_as_recorded(state: RecordedState) -> bool:
         return machine.is_up(folder, str(state.outputs.get("instance_uid"))) and machine.look(folder).status == machine.RUNNING
     except UndeterminedError:
         return False
-
-
-async def _reason(live: machine.LiveMachine, stack: str, name: str) -> str | None:
-    """Return why a machine must be brought back; None if it runs by now."""
-    return await panic_of(stack, name) if live.status == machine.PANICKED else await failure_of(stack, name, last=False)
 
 
 def _restart(folder: Path) -> machine.LiveMachine:

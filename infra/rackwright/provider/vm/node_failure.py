@@ -29,14 +29,9 @@ async def failure_of(stack: str, name: str, *, last: bool) -> str | None:
         return error.cause
     if status == machine.RUNNING and not last:
         return None
+    if status == machine.PANICKED and (reason := await asyncio.to_thread(machine.panic_lines, folder)):
+        return f"{_CAUSES[status]}: {' | '.join(reason[-_LINES:])}"
     return (_CAUSES.get(status) or _silent(machine.process_id(folder))) + _last_lines(folder)
-
-
-async def panic_of(stack: str, name: str) -> str:
-    """Return why the kernel of a panicked node panicked. The guest runs for a moment to print it; it must be ended afterwards."""
-    folder = paths.machine(stack, name)
-    lines = await asyncio.to_thread(machine.panic_lines, folder)
-    return _CAUSES[machine.PANICKED] + (": " + " | ".join(lines[-_LINES:]) if lines else _last_lines(folder))
 
 
 def _last_lines(folder: Path) -> str:
