@@ -49,6 +49,8 @@ _PREFIX: Final = re.compile(r"^qemu[\w-]*: (?:-[\w-]+ (?:\{.*\}|\S+): )?")
 _PANIC: Final = 3.0
 """Seconds in which a panicked kernel prints its reason; longer on a slow machine. It reboots 10 s later (panic=10)."""
 _PANIC_END: Final = re.compile(r"end Kernel panic|Rebooting in \d+ seconds")
+_PANIC_SIZE: Final = 4096
+"""Last characters of the console in which that end is searched: earlier boots of the guest may have panicked, too."""
 _PANIC_LINE: Final = re.compile(r"Kernel panic - not syncing|Oops: |BUG: |general protection fault|RIP: 0010:")
 """What of an oops says where and why; the other lines are registers and the stack."""
 _STATES: Final = {"running": RUNNING, "guest-panicked": PANICKED}
@@ -165,7 +167,7 @@ def panic_lines(folder: Path) -> list[str]:
         with suppress(RackwrightError):
             qmp.execute(folder, "cont")
         deadline = time.monotonic() + _PANIC * slowness()
-        while not _PANIC_END.search(_text(folder / CONSOLE)) and time.monotonic() < deadline:
+        while not _PANIC_END.search(_text(folder / CONSOLE)[-_PANIC_SIZE:]) and time.monotonic() < deadline:
             time.sleep(_PAUSE)
         lines = [line.strip() for line in _text(folder / CONSOLE).splitlines() if _PANIC_LINE.search(line)]
         write_atomic(reason, "".join(f"{line}\n" for line in dict.fromkeys(lines)), mode=0o600)
