@@ -95,10 +95,10 @@ def test_rails_are_paced_links_to_the_planned_leaves() -> None:
     }
     rails = [port for port in topology.ports if port.switch != "cluster"]
     assert {port.name: (port.switch, port.mac, port.peer, port.rate_mbps) for port in rails} == {
-        "worker0.eth1": ("leaf-01", "02:50:13:54:76:aa", "../nodes/worker0/eth1.sock", 100.0),
-        "worker0.eth2": ("leaf-01", "02:66:61:af:fd:5c", "../nodes/worker0/eth2.sock", 100.0),
-        "worker1.eth1": ("leaf-02", "02:af:28:bf:84:45", "../nodes/worker1/eth1.sock", 100.0),
-        "worker1.eth2": ("leaf-02", "02:f2:31:44:fc:ee", "../nodes/worker1/eth2.sock", 100.0),
+        "worker0.eth1": ("leaf-01", "02:50:13:54:76:aa", "../nodes/worker0/eth1.sock", 25.0),
+        "worker0.eth2": ("leaf-01", "02:66:61:af:fd:5c", "../nodes/worker0/eth2.sock", 25.0),
+        "worker1.eth1": ("leaf-02", "02:af:28:bf:84:45", "../nodes/worker1/eth1.sock", 25.0),
+        "worker1.eth2": ("leaf-02", "02:f2:31:44:fc:ee", "../nodes/worker1/eth2.sock", 25.0),
     }
     assert {cable.name: (cable.a, cable.b, cable.rate_mbps) for cable in topology.cables} == {
         "leaf-01.3-spine-01.1": ("leaf-01", "spine-01", 100.0),

@@ -14,7 +14,7 @@ NODE_CHECKS = (
     *(f"{layout.CLUSTER_CHECKS}/harness/{name}.py" for name in ("arguments", "compare", "probe", "tool_output")),
     *(
         f"{layout.CLUSTER_CHECKS}/probes/{name}.py"
-        for name in ("directories", "driver_errors", "existing_storage", "gpu", "identity", "kernels")
+        for name in ("directories", "disk_errors", "driver_errors", "existing_storage", "gpu", "identity", "kernels")
     ),
     *(
         f"{layout.CLUSTER_CHECKS}/probes/{name}.py"
