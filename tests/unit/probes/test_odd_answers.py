@@ -132,9 +132,7 @@ class TestSlurm:
         assert [usable(state) for state in ("DOWN+?", "IDLE+?", "?")] == [FAILED, UNKNOWN, UNKNOWN]
 
     def test_times_with_blanks_hide_no_other_value(self):
-        """SLURM_TIME_FORMAT of the control machine (scontrol(1)), and a controller whose nodes register themselves."""
-        more = " SlurmdStartTime=01 Mar 2026 07:12 LastBusyTime=Unknown Reason=bad fan [root@01 Mar 2026 07:30]"
-        node = slurm_node("IDLE+DYNAMIC_NORM", more)
+        node = slurm_node("IDLE+DYNAMIC_NORM", " LastBusyTime=01 Mar 2026 07:12 Reason=bad fan [root@01 Mar 2026 07:30]")
         assert (sorted(node.states), node.reason, node.cpus) == (["DYNAMIC_NORM", "IDLE"], "bad fan [root@01 Mar 2026 07:30]", 96)
 
     def test_every_state_has_a_meaning(self):
