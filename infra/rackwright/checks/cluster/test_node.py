@@ -263,7 +263,7 @@ def test_local_file_systems_writable(ask: Ask, expect: Expect) -> None:
 def test_no_disk_errors(ask: Ask, expect: Expect) -> None:
     """A disk that cannot read some of its blocks, or a file system with errors, goes on for days: files are wrong and jobs end."""
     found = ask(DISK_ERRORS)
-    expect(found.faults, {})
+    expect(dict(found), {})
     if found.unread:
         raise UndeterminedError(f'a line of the kernel log cannot be read: "{found.unread[0]}"')
 

@@ -92,9 +92,14 @@ def _mix(wanted: Mapping[str, Any], gpus: Collection[Gpu]) -> Iterator[Differenc
         yield Difference("GPUs", right, wrong)
 
 
+def _planned_sizes(wanted: Mapping[str, Any]) -> tuple[dict[str | None, Any], Any]:
+    """Return the planned memory by product, and that of a GPU with another product: unknown where several models are planned."""
+    others = wanted.get("others", ())
+    return {one["product"]: one["memory_mib"] for one in (wanted, *others)}, None if others else wanted["memory_mib"]
+
+
 def _each_gpu(wanted: Mapping[str, Any], gpus: Collection[Gpu]) -> Iterator[Difference]:
-    sizes: dict[str | None, Any] = {one["product"]: one["memory_mib"] for one in (wanted, *wanted.get("others", ()))}
-    unplanned: Any = None if wanted.get("others") else wanted["memory_mib"]
+    sizes, unplanned = _planned_sizes(wanted)
     product = " or ".join(map(str, sizes))
     share = checks()["gpu.memory_matches_plan"].limit or 0.0
     for gpu in gpus:
@@ -195,14 +200,15 @@ def unread_identities(plan: Mapping[str, Any], facts: Facts) -> dict[Part, str]:
 
 def unread_sizes(plan: Mapping[str, Any], facts: Facts) -> dict[Part, str]:
     """Return which GPUs report no memory of their own, although the plan has its size."""
-    wanted: Mapping[str, Any] = plan["gpus"] or {}
-    sizes: dict[str | None, Any] = {one["product"]: one["memory_mib"] for one in (wanted, *wanted.get("others", ())) if one}
+    if not plan["gpus"] or Part.GPUS in facts.unknown:
+        return {}
+    sizes, unplanned = _planned_sizes(plan["gpus"])
     silent = [
         f"GPU {gpu.index} reports no memory, and {size} MiB are planned"
         for gpu in facts.gpus or ()
-        if gpu.memory_mib is None and (size := sizes.get(gpu.product, wanted.get("memory_mib"))) is not None
+        if gpu.memory_mib is None and (size := sizes.get(gpu.product, unplanned)) is not None
     ]
-    return {Part.GPUS: "; ".join(silent)} if silent and Part.GPUS not in facts.unknown else {}
+    return {Part.GPUS: "; ".join(silent)} if silent else {}
 
 
 def _mounts(plan: Mapping[str, Any], facts: Facts) -> Iterator[Difference]:

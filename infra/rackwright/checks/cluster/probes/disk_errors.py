@@ -10,21 +10,11 @@ Runs on the nodes, too (roles/slurm_worker, health): Python 3.9, standard librar
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Final
 
 from rackwright.checks.cluster.harness.probe import Probe
-from rackwright.checks.cluster.harness.tool_output import whole_lines
-
-
-@dataclass(frozen=True)
-class DiskErrors:
-    """Errors since boot by disk or partition, and lines that cannot be read."""
-
-    faults: Mapping[str, str]
-    unread: tuple[str, ...] = ()
-
+from rackwright.checks.cluster.harness.tool_output import Lines, quoted, whole_lines
 
 _REQUEST: Final = re.compile(
     r"(?:^|[:\]] )(?P<kind>[A-Za-z][A-Za-z/ ]*) error, dev (?P<disk>[a-z][a-z0-9!-]*), sector (?P<sector>\d+)"
@@ -58,17 +48,15 @@ _OTHERS: Final = re.compile(r"(?:loop|nbd|rbd|drbd|zram|ram|zd|sr|fd|mtdblock)\d
 """Devices that are no disk of the node: files, other nodes, memory, and drives without a medium."""
 _MOST: Final = 3
 """Errors of a disk that are quoted."""
-_LONGEST: Final = 120
-"""Characters of an error that are quoted."""
 _END: Final = "end"
 _CUT: Final = "the kernel log is cut short"
 
 
-def parse_disk_errors(text: str) -> DiskErrors:
-    """Return the errors in lines of the kernel log, after lines `skipped <disk>` and before `end`.
+def parse_disk_errors(text: str) -> Lines[str]:
+    """Return the errors in lines of the kernel log by disk or partition, after lines `skipped <disk>` and before `end`.
 
     >>> text = "skipped sdc\\ncritical medium error, dev sda, sector 8 op 0x0:(READ) flags 0x0\\nI/O error, dev sdc, sector 0\\nend\\n"
-    >>> parse_disk_errors(text).faults
+    >>> parse_disk_errors(text)
     {'sda': 'critical medium error (READ) at sector 8'}
     """
     lines, partial = whole_lines(text)
@@ -86,7 +74,7 @@ def parse_disk_errors(text: str) -> DiskErrors:
             found.setdefault(disk, {})[words] = None
     if _CUT in unread and not found:
         raise ValueError(_CUT)
-    return DiskErrors({disk: _quoted(errors) for disk, errors in found.items()}, tuple(unread))
+    return Lines({disk: _joined(errors) for disk, errors in found.items()}, unread)
 
 
 def _error(line: str) -> tuple[str, str] | None:
@@ -100,10 +88,10 @@ def _error(line: str) -> tuple[str, str] | None:
         operation = f" ({request['operation']})" if request["operation"] else ""
         return request["disk"], f"{request['kind']} error{operation} at sector {request['sector']}"
     form = next((found for form in _FORMS if (found := form.search(line))), None)
-    return None if form is None else (form["disk"], line[form.start() :].strip()[:_LONGEST])
+    return None if form is None else (form["disk"], quoted(line[form.start() :]))
 
 
-def _quoted(errors: Iterable[str]) -> str:
+def _joined(errors: Iterable[str]) -> str:
     texts = list(errors)
     more = f"; {len(texts) - _MOST} more" if len(texts) > _MOST else ""
     return "; ".join(texts[:_MOST]) + more
