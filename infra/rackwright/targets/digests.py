@@ -14,11 +14,11 @@ NODE_CHECKS = (
     *(f"{layout.CLUSTER_CHECKS}/harness/{name}.py" for name in ("arguments", "compare", "probe", "tool_output")),
     *(
         f"{layout.CLUSTER_CHECKS}/probes/{name}.py"
-        for name in ("directories", "disk_errors", "driver_errors", "existing_storage", "gpu", "identity", "kernels")
+        for name in ("directories", "disk_errors", "disk_latency", "driver_errors", "existing_storage", "gpu", "identity", "kernel_log")
     ),
     *(
         f"{layout.CLUSTER_CHECKS}/probes/{name}.py"
-        for name in ("mig", "neighbours", "nvidia_smi", "slurm_states", "smoke", "storage", "units")
+        for name in ("kernels", "mig", "neighbours", "nvidia_smi", "slurm_states", "smoke", "storage", "units")
     ),
     *(f"{layout.CLUSTER_CHECKS}/test_{name}.py" for name in ("gpu", "node", "storage")),
     *(f"{layout.REMOTE}/programs/{name}.py" for name in ("commands", "daemon_states", "slurm_node")),

@@ -6,21 +6,45 @@ Faults that do not hide each other are set together, because each verification o
 from __future__ import annotations
 
 import json
+import os
+import re
+import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from support.project import Project
-from support.virtual_machines import boot_id, folder, virtual_machines
+from support.virtual_machines import boot_id, folder, process_of, virtual_machines
 from support.waiting import wait_for
 
+from rackwright.drivers.vm import qmp
 from rackwright.drivers.vm.network import client
 
 UP = 7200
 """Seconds in which `up` may create, configure and verify four emulated machines; 620 on two cores."""
 SLOW_LEAF_MBPS = 5.0
 """A fifth of the rail's planned rate; acceptance requires half."""
+SLOW_DISK = {"bps_wr": 2048}
+"""Two seconds for a write of 4 KiB. The limit is 0.1 s, and up to 1.5 s on an emulated processor."""
+_UNLIMITED = dict.fromkeys(("bps", "bps_rd", "bps_wr", "iops", "iops_rd", "iops_wr"), 0)
+HANG = """set -e
+cat > /etc/systemd/system/hang.service <<'END'
+[Unit]
+DefaultDependencies=no
+Before=sysinit.target
+ConditionPathExists=!/var/lib/hung
+[Service]
+Type=oneshot
+TimeoutStartSec=infinity
+ExecStart=sh -c 'touch /var/lib/hung; sync; sleep infinity'
+[Install]
+WantedBy=sysinit.target
+END
+systemctl enable hang.service
+nohup sh -c 'sleep 1; systemctl reboot' > /dev/null 2>&1 &
+"""
+"""Reboots the node, and holds the next boot before any other service. The boot after that is an ordinary one."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +57,8 @@ class Fault:
     undo: str = ""
     link: str = ""
     change: Mapping[str, float] = field(default_factory=dict)
+    disk: Mapping[str, int] = field(default_factory=dict)
+    """Limits of the node's first disk (QMP, block_set_io_throttle)."""
 
 
 FAULTS = {
@@ -61,6 +87,7 @@ FAULTS = {
     ),
     "smaller_frames_on_a_leaf": Fault("worker0", "fabric.rails_carry_full_frames", link="leaf-01", change={"mtu": 1500}),
     "lossy_link": Fault("worker0", "node.no_packet_loss", link="worker0.eth0", change={"loss": 0.1}),
+    "slow_disk": Fault("worker1", "node.disk_responds_in_time", disk=SLOW_DISK),
 }
 
 
@@ -77,18 +104,29 @@ def verify(project: Project) -> set[str]:
     return {one["id"] for one in project.report()["checks"] if one["verdict"] == "failed"}
 
 
+def limit_disk(project: Project, node: str, **limits: int) -> None:
+    """Limit what the node's first disk completes per second; without limits, remove them."""
+    machine = folder(project, "nodes", node)
+    device = qmp.execute(machine, "query-block")[0]["qdev"]
+    qmp.execute(machine, "block_set_io_throttle", id=device, **{**_UNLIMITED, **limits})
+
+
 class TestFaultsTogether:
     @pytest.fixture(scope="class")
     def failed(self, stack: Project) -> Iterator[set[str]]:
         """Set all faults; yield the checks that fail; then remove the faults and find that all checks pass."""
         for fault in FAULTS.values():
-            if fault.link:
+            if fault.disk:
+                limit_disk(stack, fault.node, **fault.disk)
+            elif fault.link:
                 client.set_link(folder(stack, "network"), fault.link, **fault.change)
             else:
                 said = stack.ssh(fault.node, fault.commands)
                 assert said.ok, said.end
         yield verify(stack)
         for fault in FAULTS.values():
+            if fault.disk:
+                limit_disk(stack, fault.node)
             if fault.undo:
                 said = stack.ssh(fault.node, fault.undo)
                 assert said.ok, said.end
@@ -117,6 +155,19 @@ def test_panicked_kernel_is_drift_and_up_boots_the_node_again(stack: Project) ->
     assert [(one["subject"], one["live"]) for one in found] == [("node.status", "panicked")]
     said = stack.run_checked("up", timeout=UP)
     assert "worker1" in said.output and stack.report()["verdict"] == "passed"
+
+
+def test_node_that_hangs_at_boot_is_named_with_the_command_that_ends_it(stack: Project) -> None:
+    before = process_of(stack, "nodes", "worker0")
+    assert stack.ssh("worker0", HANG).ok
+    console = folder(stack, "nodes", "worker0") / "console.log"
+    wait_for(lambda: console.read_text(errors="replace"), lambda text: "hang.service" in text, timeout=1200, interval=5)
+    said = stack.rackwright("up", stack.stack, timeout=UP)
+    found = re.search(r"`kill (\d+)` ends it, and the next `up` starts it again", said.output)
+    assert not said.ok and found and int(found[1]) == before, said.end
+    os.kill(before, signal.SIGTERM)
+    stack.run_checked("up", timeout=UP)
+    assert stack.report()["verdict"] == "passed"
 
 
 def test_silent_reboot_is_named_once_and_reconciled(stack: Project) -> None:

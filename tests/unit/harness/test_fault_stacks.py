@@ -28,6 +28,7 @@ WITHOUT_LAB = {
     "gpu.mig_matches_plan": ("simulated GPUs have no instances", TOOLS),
     "runner.*": ("no lab is a runner of GitHub", "tests/components/test_actions_runner.py"),
     "neuron.devices_match_plan": ("no lab simulates Inferentia", TOOLS),
+    "node.disk_responds_in_time": ("the disk of a lab is that of the machine", "tests/unit/probes/test_disk_latency.py"),
     "node.no_disk_errors": ("the kernel log of a lab is that of the machine", "tests/unit/probes/test_disk_errors.py"),
     "node.threads_match_plan": ("threads per core are a setting of the machine", TOOLS),
     "network.*": ("the network of a lab is rackwright's own, and its nodes have no bond", TOOLS),

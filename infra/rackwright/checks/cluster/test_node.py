@@ -11,6 +11,7 @@ from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.tool_output import Lines, UnreadableValue
 from rackwright.checks.cluster.probes.directories import OWNERSHIP, directories_of
 from rackwright.checks.cluster.probes.disk_errors import DISK_ERRORS
+from rackwright.checks.cluster.probes.disk_latency import BUSY_MEGABYTES, BUSY_REQUESTS, DISK_LATENCY
 from rackwright.checks.cluster.probes.identity import (
     CLOCK,
     HOSTS,
@@ -258,6 +259,18 @@ def test_local_file_systems_writable(ask: Ask, expect: Expect) -> None:
     expect({point: state for point, state in found.items() if state not in (WRITABLE, READ_ONLY)}, {})
     if found.unread:
         raise UndeterminedError(f'a file system cannot be read: "{found.unread[0]}"')
+
+
+def test_disk_responds_in_time(node: Record, ask: Ask, slow_nodes: SlowNodes, expect: Expect, limit: float) -> None:
+    """Daemons and databases wait for each write that must be on the disk. A busy disk is no slow one: it completes much for others."""
+    found = ask(DISK_LATENCY)
+    allowed = f"{limit * slow_nodes.processor_factor(node.name):g} ms"
+    in_time = found.median_ms <= limit * slow_nodes.processor_factor(node.name)
+    if not in_time and found.is_busy is None:
+        raise UndeterminedError(f"{found}, more than {allowed}; its disk counts no requests, so that it may be busy or slow")
+    work = "" if in_time else f"; the disk completed {found.work}"
+    expected = f"at most {allowed}, or a disk that completes {BUSY_REQUESTS} requests or {BUSY_MEGABYTES} MB per second"
+    expect(f"{found}{work}", expected, holds=in_time or bool(found.is_busy))
 
 
 def test_no_disk_errors(ask: Ask, expect: Expect) -> None:

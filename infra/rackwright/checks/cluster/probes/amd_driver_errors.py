@@ -14,6 +14,7 @@ from typing import Final
 from rackwright.checks.cluster.harness.probe import Probe
 from rackwright.checks.cluster.harness.tool_output import lines_of
 from rackwright.checks.cluster.probes.driver_errors import DriverError, Severity
+from rackwright.checks.cluster.probes.kernel_log import KERNEL_LOG, REQUIRE_KERNEL_LOG
 
 _COUNTED: Final = re.compile(
     r"\b(?P<count>\d+) (?:new )?(?P<kind>uncorrectable hardware errors|deferred hardware errors|poison consumption)\b(?!.* in total)"
@@ -133,11 +134,8 @@ def _command() -> str:
 
     A driver that queries broken counters logs thousands of lines (ROCm/TheRock issue 7888). The newest decide whether a reset followed.
     """
-    journal = "journalctl --quiet --dmesg --boot --no-pager --output=cat --reverse"
     few = f"awk '/{_WORDS}/ {{ {_NORMALIZE}; if (++n[k] <= 20) print }}'"
-    # Status 1 means no match, no journal, or no support for --grep (journalctl(1)). A line of the kernel must then be found.
-    found = f"[ -n \"$({journal} --lines=1 --grep=.)\" ] || {{ echo 'no log of the kernel' >&2; exit 3; }}"
-    return f"{found}; {journal} --grep='amdgpu|\\[drm' | {few}"
+    return f"{REQUIRE_KERNEL_LOG}; {KERNEL_LOG} --reverse --grep='amdgpu|\\[drm' | {few}"
 
 
 AMD_ERRORS = Probe("amd-errors", on="amd_gpu", command=_command(), parse=parse_amd_errors)

@@ -15,6 +15,7 @@ from typing import Final
 
 from rackwright.checks.cluster.harness.probe import Probe
 from rackwright.checks.cluster.harness.tool_output import Lines, quoted, whole_lines
+from rackwright.checks.cluster.probes.kernel_log import KERNEL_LOG, REQUIRE_KERNEL_LOG
 
 _REQUEST: Final = re.compile(
     r"(?:^|[:\]] )(?P<kind>[A-Za-z][A-Za-z/ ]*) error, dev (?P<disk>[a-z][a-z0-9!-]*), sector (?P<sector>\d+)"
@@ -107,12 +108,9 @@ def _command() -> str:
         'for d in /sys/block/*; do case $(cat "$d/dm/uuid" 2>/dev/null) in mpath-*) ls "$d/slaves" | sed "s/^/skipped /";; esac; '
         'if [ "$(cat "$d/removable" 2>/dev/null)" = 1 ]; then echo "skipped ${d##*/}"; fi; done'
     )
-    journal = "journalctl --quiet --dmesg --boot --no-pager --output=cat"
-    # Status 1 means no match, no journal, or no support for --grep (journalctl(1)). A line of the kernel must then be found.
-    log = f"[ -n \"$({journal} --lines=1 --grep=.)\" ] || {{ echo 'no log of the kernel' >&2; exit 3; }}"
     words = r"error, dev |EXT[234]-fs |journal on device|JBD2: |XFS \(|BTRFS|nvme nvme[0-9]+: |Disk failure on"
     few = "awk '{ k = $0; gsub(/[0-9][0-9][0-9]+|0x[0-9a-f]+/, \"#\", k); if (++n[k] <= 3 && ++m <= 1000) print }'"
-    return f"{log}; {skipped}; {journal} --grep='{words}' | {few}; echo {_END}"
+    return f"{REQUIRE_KERNEL_LOG}; {skipped}; {KERNEL_LOG} --grep='{words}' | {few}; echo {_END}"
 
 
 DISK_ERRORS = Probe("disk-errors", on="nodes", command=_command(), parse=parse_disk_errors)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
 from rackwright.checks.cluster.harness.tool_output import UnreadableValue
+from rackwright.checks.cluster.probes.kernel_log import KERNEL_LOG, REQUIRE_KERNEL_LOG
 
 if TYPE_CHECKING:  # Python 3.9 on nodes has no `|` between types
     from typing import TypeAlias
@@ -235,12 +236,10 @@ def _xids(context: ProbeContext) -> str:
     """Return the command that reads the kernel log. Simulated GPUs have a log of their own, because a container reads that of its host."""
     if context.node["gpus"]["simulated"]:
         return "cat /var/lib/rackwright/gpu-kernel.log 2>/dev/null; true"
-    command = "journalctl --quiet --dmesg --boot --no-pager --output=cat"
     # A program that fails in a loop logs thousands of errors of its own, more than an answer may have.
     few = "awk '{ if (match($0, /Xid \\([^)]*\\): (13|31|43|45|69),/) && ++n[substr($0, RSTART, RLENGTH)] > 20) next; print }'"
-    found = f'x=$({command} --grep=\'NVRM:.*Xid|SXid\' | {few}) || exit 3; [ -z "$x" ] || {{ echo "$x"; exit; }}'
-    # Status 1 means no match, no journal, or no support for --grep (journalctl(1)). A line of the kernel must then be found.
-    return f"{found}; [ -n \"$({command} --lines=1 --grep=.)\" ] || {{ echo 'no log of the kernel' >&2; exit 3; }}"
+    found = f'x=$({KERNEL_LOG} --grep=\'NVRM:.*Xid|SXid\' | {few}) || exit 3; [ -z "$x" ] || {{ echo "$x"; exit; }}'
+    return f"{found}; {REQUIRE_KERNEL_LOG}"
 
 
 XIDS = Probe("gpu-xids", on="gpu", command=_xids, parse=parse_xids)
