@@ -17,6 +17,7 @@ from rackwright.inventory import paths
 from rackwright.operations.check_mode import recording
 from rackwright.operations.check_mode import replay as answers
 from rackwright.remote.programs import module_replay
+from rackwright.yaml_loader import load_yaml
 
 NOW = datetime(2026, 11, 23, 3, 0, tzinfo=UTC)
 ROOT = {"worker0": False, "worker1": True}
@@ -129,6 +130,8 @@ class TestInputs:
         root = paths.project_root()
         texts = [file.read_text() for file in root.glob("roles/*/tasks/*.yml")]
         found = {f"infra/rackwright/{name}" for text in texts for name in re.findall(r"_package ~ '/([^']+)'", text)}
+        checks = load_yaml((root / "roles/slurm_worker/tasks/health.yml").read_text())[0]["vars"]["_slurm_worker_checks"]
+        found |= {f"infra/rackwright/{name}.py" for name in checks}
         found |= {name for text in texts for name in re.findall(r"_role ~ '/\.\./\.\./([^']+)'", text) if not name.startswith("../")}
         counted = {str(file.relative_to(root)) for file in answers._texts(root)}
         assert "infra/rackwright/checks/cluster/test_gpu.py" in found <= counted
