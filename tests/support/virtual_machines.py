@@ -29,6 +29,7 @@ def virtual_machines(
     try:
         project.run_checked("up", timeout=up)
         yield project
+        print_panics(project)
         project.run_checked("destroy", timeout=900)
         assert processes(project) == [] and not folder(project).exists()
     finally:
@@ -39,6 +40,15 @@ def virtual_machines(
 def folder(project: Project, *parts: str) -> Path:
     """Return a folder of the stack's machines."""
     return project.home.joinpath(".machines", project.stack, *parts)
+
+
+def print_panics(project: Project) -> None:
+    """Print what the kernels of panicked machines wrote, before their folders are deleted."""
+    for machine in folder(project, "nodes").glob("*"):
+        for console in sorted(machine.glob("console.log*")):
+            text = console.read_text(encoding="utf-8", errors="replace")
+            if "Kernel panic" in text:
+                print(machine.name, console.name, text[max(0, text.rindex("Kernel panic") - 4000) :], sep="\n")
 
 
 def processes(project: Project) -> list[int]:

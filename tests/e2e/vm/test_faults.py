@@ -162,7 +162,7 @@ def test_node_that_hangs_at_boot_is_named_with_the_command_that_ends_it(stack: P
     assert stack.ssh("worker0", HANG).ok
     console = folder(stack, "nodes", "worker0") / "console.log"
     wait_for(lambda: console.read_text(errors="replace"), lambda text: "hang.service" in text, timeout=1200, interval=5)
-    said = stack.rackwright("up", stack.stack, timeout=UP)
+    said = stack.pulumi("up", "--refresh", timeout=UP)
     found = re.search(r"`kill (\d+)` ends it, and the next `up` starts it again", said.output)
     assert not said.ok and found and int(found[1]) == before, said.end
     os.kill(before, signal.SIGTERM)

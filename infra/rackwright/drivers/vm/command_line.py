@@ -26,8 +26,9 @@ _TRANSLATION_THREADS: Final = "single"
 change their code (jump labels, modules) panicked within minutes of a loaded machine (Oops: int3; QEMU 7.2 and 10.0).
 tests/e2e/vm/test_single_machine.py changes the kernel's code under load.
 """
-_KERNEL: Final = "root=/dev/vda rw console=ttyS0 net.ifnames=0 quiet mitigations=off audit=0 panic=10"
-"""Emulated processors have no speculation to mitigate; interfaces are named in the order of the command line.
+_KERNEL: Final = "root=/dev/vda rw console=ttyS0 net.ifnames=0 quiet systemd.show_status=yes mitigations=off audit=0 panic=10"
+"""Emulated processors have no speculation to mitigate; interfaces are named in the order of the command line. systemd prints what it
+starts, which names the unit that a boot hangs in; `quiet` alone would hide it.
 
 A kernel that panics before it loads the driver of `pvpanic` reboots after 10 s, where it would stand still without a sign to QEMU.
 A later panic pauses the machine before that.

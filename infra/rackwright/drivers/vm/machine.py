@@ -53,6 +53,10 @@ _PANIC_SIZE: Final = 4096
 """Last characters of the console in which that end is searched: earlier boots of the guest may have panicked, too."""
 _PANIC_LINE: Final = re.compile(r"Kernel panic - not syncing|Oops: |BUG: |general protection fault|RIP: 0010:")
 """What of an oops says where and why; the other lines are registers and the stack."""
+_TERMINAL_CODE: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
+"""Codes of a terminal: control sequences, strings that end with BEL or ST, and shorter ones (ECMA-48, 5.3 to 5.6)."""
+_WAITING: Final = re.compile(r"\[[ *]+\] ")
+"""The start of a line that systemd prints again every half second while it waits for a unit (257, src/core/manager.c)."""
 _STATES: Final = {"running": RUNNING, "guest-panicked": PANICKED}
 """Run states of QMP (query-status); every other one is a stop of some kind."""
 
@@ -148,12 +152,22 @@ def remove(folder: Path) -> None:
 
 
 def last_lines(folder: Path, number: int) -> list[str]:
-    """Return the last lines of QEMU's own messages and of the console."""
+    """Return the last lines of QEMU's own messages and of the console, without the codes that move the cursor and colour a terminal.
+
+    Of successive lines in which systemd counts how long it waits, the last one is kept.
+    """
+    return [line for name in (_LOG, CONSOLE) for line in _readable(_text(folder / name))[-number:]]
+
+
+def _readable(text: str) -> list[str]:
     found: list[str] = []
-    for name in (_LOG, CONSOLE):
-        with suppress(OSError):
-            found += (folder / name).read_text(encoding="utf-8", errors="replace").splitlines()[-number:]
-    return [line.strip() for line in found if line.strip()]
+    for line in _TERMINAL_CODE.sub("", text).splitlines():
+        words = line.strip(" \t\0")
+        if found and _WAITING.match(found[-1]) and _WAITING.match(words):
+            found[-1] = words
+        elif words:
+            found.append(words)
+    return found
 
 
 def panic_lines(folder: Path) -> list[str]:

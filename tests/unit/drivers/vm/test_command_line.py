@@ -45,6 +45,11 @@ def test_processor_follows_acceleration(acceleration: str, accelerator: str, pro
     assert (values("-accel", spec), values("-cpu", spec)) == ([accelerator], [processor])
 
 
+def test_console_shows_what_systemd_starts_on_a_quiet_kernel() -> None:
+    [kernel] = values("-append")
+    assert {"quiet", "systemd.show_status=yes", "console=ttyS0"} <= set(kernel.split())
+
+
 def test_frames_travel_over_unix_sockets() -> None:
     card = json.loads(values("-netdev")[0])
     assert card["local"] == {"type": "unix", "path": "eth0.sock"}
