@@ -22,8 +22,8 @@ _PROBE_SECONDS = 20.0
 _QMP_SECONDS = 10.0
 _ACCEL = {
     "kvm": ("-accel", "kvm", "-cpu", "host"),
-    # Without tb-size the cache of translated code takes 1 GiB.
-    "tcg": ("-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max"),
+    # Without tb-size the cache of translated code takes 1 GiB. QEMU before 8.0 changes flags in cmpxchg16b, which kernels use.
+    "tcg": ("-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max,-cx16"),
 }
 
 

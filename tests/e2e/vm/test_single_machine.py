@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from support.busy_host import busy_host
@@ -64,6 +66,12 @@ def test_jobs_are_confined_by_the_guests_kernel(stack: Project) -> None:
     said = stack.as_user("srun --gres=gpu:1 sh -c 'cat /dev/nvidia0 2>&1; cat /dev/nvidia1 2>&1; true'")
     assert "No such device or address" in said.output, said.end
     assert "Operation not permitted" in said.output, said.end
+
+
+def test_processor_keeps_the_flags_that_an_instruction_must_not_change(stack: Project) -> None:
+    program = (Path(__file__).parents[2] / "support/processor_flags.py").read_text(encoding="utf-8")
+    said = stack.ssh("login0", f"python3 -c {shlex.quote(program)}")
+    assert said.output.strip() in ("no cmpxchg16b", "changed flags: 0x0"), said.end
 
 
 def test_kernel_that_changes_its_code_survives_on_a_busy_machine(stack: Project) -> None:

@@ -26,6 +26,11 @@ _TRANSLATION_THREADS: Final = "single"
 change their code (jump labels, modules) panicked within minutes of a loaded machine (Oops: int3; QEMU 7.2 and 10.0).
 tests/e2e/vm/test_single_machine.py changes the kernel's code under load.
 """
+EMULATED_PROCESSOR: Final = "max,-cx16"
+"""What QEMU emulates without cmpxchg16b: before 8.0 the instruction put an operand of an earlier comparison in place of the flags, and
+kernels, which allocate memory with it, panicked (double fault; QEMU 7.2, target/i386, helper_cmpxchg16b). Debian needs no such processor.
+tests/support/processor_flags.py shows it.
+"""
 _KERNEL: Final = "root=/dev/vda rw console=ttyS0 net.ifnames=0 quiet systemd.show_status=yes mitigations=off audit=0 panic=10"
 """Emulated processors have no speculation to mitigate; interfaces are named in the order of the command line. systemd prints what it
 starts, which names the unit that a boot hangs in; `quiet` alone would hide it.
@@ -64,7 +69,7 @@ def guest_memory(declared_mib: int) -> int:
 def _processor(spec: MachineSpec) -> list[str]:
     if spec.acceleration == "kvm":
         return ["-accel", "kvm", "-cpu", "host"]
-    return ["-accel", f"tcg,thread={_TRANSLATION_THREADS},tb-size={_TRANSLATION_CACHE}", "-cpu", "max"]
+    return ["-accel", f"tcg,thread={_TRANSLATION_THREADS},tb-size={_TRANSLATION_CACHE}", "-cpu", EMULATED_PROCESSOR]
 
 
 def _disks(spec: MachineSpec) -> Iterator[str]:

@@ -38,7 +38,7 @@ def test_kernel_is_booted_directly_from_the_image() -> None:
 
 
 @pytest.mark.parametrize(
-    ("acceleration", "accelerator", "processor"), [("tcg", "tcg,thread=single,tb-size=128", "max"), ("kvm", "kvm", "host")]
+    ("acceleration", "accelerator", "processor"), [("tcg", "tcg,thread=single,tb-size=128", "max,-cx16"), ("kvm", "kvm", "host")]
 )
 def test_processor_follows_acceleration(acceleration: str, accelerator: str, processor: str) -> None:
     spec = MachineSpec(**{**SPEC.__dict__, "acceleration": acceleration})
