@@ -1,7 +1,7 @@
 """Run on a machine: print whether its processor changes flags in cmpxchg16b that the instruction must keep.
 
-QEMU before 8.0 emulates it with an operand of an earlier comparison in place of the flags (target/i386, helper_cmpxchg16b): a kernel then
-gets the trap flag or the nested-task flag, which ends in an exception that nobody expects.
+QEMU before 8.0 emulates it with an operand of an earlier comparison in place of the flags (target/i386, helper_cmpxchg16b). A kernel then
+gets the trap flag or the nested-task flag, and panics after an exception that it does not expect.
 """
 
 import ctypes
