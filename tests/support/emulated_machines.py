@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from rackwright.drivers.vm.command_line import EMULATED_PROCESSOR
+from rackwright.drivers.vm.emulated_processor import emulated_processor, qemu_version
 
 PACKAGES: Final = (
     *("ca-certificates", "dbus", "iproute2", "openssh-server", "procps", "python3-apt", "python3-minimal", "systemd", "systemd-sysv"),
@@ -126,7 +126,16 @@ class EmulatedMachines:
     def _command(self, name: str, number: int, address: str, lan: str) -> list[str]:
         interfaces = f"net.ifnames=0 ip=10.0.2.15:::255.255.255.0::eth0:none ip={address}:::255.255.255.0::eth1:none"
         return [
-            *("qemu-system-x86_64", "-accel", "tcg", "-cpu", EMULATED_PROCESSOR, "-m", str(self.memory_mib.get(name, 640)), "-nographic"),
+            *(
+                "qemu-system-x86_64",
+                "-accel",
+                "tcg",
+                "-cpu",
+                emulated_processor(qemu_version()),
+                "-m",
+                str(self.memory_mib.get(name, 640)),
+                "-nographic",
+            ),
             *(() if self.reboots else ("-no-reboot",)),
             *("-kernel", str(self.folder / "vmlinuz"), "-initrd", str(self.folder / "initrd.img")),
             *("-append", f"root=/dev/vda rw console=ttyS0 panic=-1 systemd.hostname={name} {interfaces}"),

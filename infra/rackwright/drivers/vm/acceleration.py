@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from rackwright.drivers.vm.command_line import BINARY
+from rackwright.drivers.vm.emulated_processor import qemu_version
 from rackwright.drivers.vm.image_build import KERNEL
 from rackwright.errors import RackwrightError
 from rackwright.files import write_atomic
@@ -40,7 +41,7 @@ def kvm_refusal(image: Path) -> str | None:
     """Return why no guest runs under KVM, None if one does. The answer is kept until this machine or QEMU changes."""
     if not os.access(DEVICE, os.R_OK | os.W_OK):
         return f"{DEVICE} does not exist" if not DEVICE.exists() else f"this user may not open {DEVICE} (group kvm)"
-    file, key = paths.machine_images() / "kvm.json", f"{_BOOT_ID.read_text().strip()} {_version()}"
+    file, key = paths.machine_images() / "kvm.json", f"{_BOOT_ID.read_text().strip()} {qemu_version()}"
     with suppress(OSError, ValueError, KeyError):
         known = json.loads(file.read_bytes())
         if known["key"] == key:
@@ -69,9 +70,3 @@ def _try(image: Path) -> str | None:
         (line.strip() for line in reversed(ended.stderr.splitlines()) if line.strip()), f"QEMU ended with status {ended.returncode}"
     )
     return f"{DEVICE} exists, and QEMU ended: {words}"
-
-
-def _version() -> str:
-    with suppress(OSError):
-        return subprocess.run([BINARY, "--version"], capture_output=True, text=True, check=False).stdout.partition("\n")[0]
-    return "none"

@@ -26,11 +26,6 @@ _TRANSLATION_THREADS: Final = "single"
 change their code (jump labels, modules) panicked within minutes of a loaded machine (Oops: int3; QEMU 7.2 and 10.0).
 tests/e2e/vm/test_single_machine.py changes the kernel's code under load.
 """
-EMULATED_PROCESSOR: Final = "max,-cx16"
-"""What QEMU emulates without cmpxchg16b: before 8.0 the instruction put an operand of an earlier comparison in place of the flags, and
-kernels, which allocate memory with it, panicked (double fault; QEMU 7.2, target/i386, helper_cmpxchg16b). Debian needs no such processor.
-tests/support/processor_flags.py shows it.
-"""
 _KERNEL: Final = "root=/dev/vda rw console=ttyS0 net.ifnames=0 quiet systemd.show_status=yes mitigations=off audit=0 panic=10"
 """Emulated processors have no speculation to mitigate; interfaces are named in the order of the command line. systemd prints what it
 starts, which names the unit that a boot hangs in; `quiet` alone would hide it.
@@ -41,14 +36,17 @@ A later panic pauses the machine before that.
 _SANDBOX: Final = "on,obsolete=deny,elevateprivileges=deny,spawn=deny"
 
 
-def command_line(spec: MachineSpec) -> list[str]:
-    """Return the command that runs a machine, with the machine's folder as working directory."""
+def command_line(spec: MachineSpec, emulated: str) -> list[str]:
+    """Return the command that runs a machine, with the machine's folder as working directory.
+
+    emulated: model of an emulated processor (`emulated_processor`).
+    """
     image = Path(spec.image)
     return [
         BINARY,
         *("-name", f"guest={_escaped(spec.stack)}-{_escaped(spec.name)}"),
         *("-no-user-config", "-nodefaults", "-display", "none", "-sandbox", _SANDBOX),
-        *("-machine", "q35", *_processor(spec), "-smp", str(spec.cpus), "-m", f"{guest_memory(spec.memory_mib)}M"),
+        *("-machine", "q35", *_processor(spec, emulated), "-smp", str(spec.cpus), "-m", f"{guest_memory(spec.memory_mib)}M"),
         *("-kernel", str(image / KERNEL), "-initrd", str(image / INITRD), "-append", f"{_KERNEL} {spec.kernel_options}".strip()),
         *("-smbios", f"type=1,manufacturer=rackwright,product=vm,uuid={spec.id},serial={_escaped(spec.stack)}-{_escaped(spec.name)}"),
         *(word for name in spec.credentials for word in ("-smbios", f"type=11,path={CREDENTIALS}/{name}")),
@@ -66,10 +64,10 @@ def guest_memory(declared_mib: int) -> int:
     return declared_mib + 64 + declared_mib // 32
 
 
-def _processor(spec: MachineSpec) -> list[str]:
+def _processor(spec: MachineSpec, emulated: str) -> list[str]:
     if spec.acceleration == "kvm":
         return ["-accel", "kvm", "-cpu", "host"]
-    return ["-accel", f"tcg,thread={_TRANSLATION_THREADS},tb-size={_TRANSLATION_CACHE}", "-cpu", EMULATED_PROCESSOR]
+    return ["-accel", f"tcg,thread={_TRANSLATION_THREADS},tb-size={_TRANSLATION_CACHE}", "-cpu", emulated]
 
 
 def _disks(spec: MachineSpec) -> Iterator[str]:

@@ -22,6 +22,7 @@ from rackwright.drivers.daemon import is_running, terminate
 from rackwright.drivers.vm import credentials, machine_spec, qmp
 from rackwright.drivers.vm.command_line import BINARY, CONSOLE, OVERLAY, QMP, command_line
 from rackwright.drivers.vm.credentials import Identity
+from rackwright.drivers.vm.emulated_processor import emulated_processor, qemu_version
 from rackwright.drivers.vm.image_build import INITRD, KERNEL, ROOT
 from rackwright.drivers.vm.machine_spec import MachineSpec
 from rackwright.errors import RackwrightError, UndeterminedError
@@ -224,7 +225,7 @@ def _start(folder: Path, spec: MachineSpec) -> None:
     with (folder / _LOG).open("wb") as log:
         try:
             child = subprocess.Popen(
-                command_line(spec),
+                command_line(spec, emulated_processor(qemu_version())),
                 cwd=folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,
