@@ -149,5 +149,5 @@ class Node:
 def laid_down() -> dict[str, str]:
     """Return the checks' files on a node, as the role installs them -> their source in the project."""
     task = load_yaml((ROOT / "roles/slurm_worker/tasks/health.yml").read_text(encoding="utf-8"))[0]
-    names = task["vars"]["_slurm_worker_checks"]
+    names = task["vars"]["_modules"]
     return {f"{task['vars']['_folder']}{name}.py": f"{layout.PACKAGE}/{name}.py" for name in names}

@@ -130,7 +130,7 @@ class TestInputs:
         root = paths.project_root()
         texts = [file.read_text() for file in root.glob("roles/*/tasks/*.yml")]
         found = {f"infra/rackwright/{name}" for text in texts for name in re.findall(r"_package ~ '/([^']+)'", text)}
-        checks = load_yaml((root / "roles/slurm_worker/tasks/health.yml").read_text())[0]["vars"]["_slurm_worker_checks"]
+        checks = load_yaml((root / "roles/slurm_worker/tasks/health.yml").read_text())[0]["vars"]["_modules"]
         found |= {f"infra/rackwright/{name}.py" for name in checks}
         found |= {name for text in texts for name in re.findall(r"_role ~ '/\.\./\.\./([^']+)'", text) if not name.startswith("../")}
         counted = {str(file.relative_to(root)) for file in answers._texts(root)}

@@ -262,14 +262,14 @@ def test_local_file_systems_writable(ask: Ask, expect: Expect) -> None:
 
 
 def test_disk_responds_in_time(node: Record, ask: Ask, slow_nodes: SlowNodes, expect: Expect, limit: float) -> None:
-    """Daemons and databases wait for each write that must be on the disk. A busy disk is no slow one: it completes much for others."""
+    """Daemons and databases wait until a write is on the disk. A disk that is late because of other work passes."""
     found = ask(DISK_LATENCY)
-    allowed = f"{limit * slow_nodes.processor_factor(node.name):g} ms"
-    in_time = found.median_ms <= limit * slow_nodes.processor_factor(node.name)
+    allowed = limit * slow_nodes.processor_factor(node.name)
+    in_time = found.median_ms <= allowed
     if not in_time and found.is_busy is None:
-        raise UndeterminedError(f"{found}, more than {allowed}; its disk counts no requests, so that it may be busy or slow")
+        raise UndeterminedError(f"{found}, more than {allowed:g} ms; its disk counts no requests, so that it may be busy or slow")
     work = "" if in_time else f"; the disk completed {found.work}"
-    expected = f"at most {allowed}, or a disk that completes {BUSY_REQUESTS} requests or {BUSY_MEGABYTES} MB per second"
+    expected = f"at most {allowed:g} ms, or a disk that completes {BUSY_REQUESTS} requests or {BUSY_MEGABYTES} MB per second"
     expect(f"{found}{work}", expected, holds=in_time or bool(found.is_busy))
 
 

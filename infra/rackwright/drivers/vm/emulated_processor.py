@@ -17,7 +17,7 @@ the instruction, panicked (double fault; QEMU 7.2). tests/support/processor_flag
 
 
 def emulated_processor(version: str) -> str:
-    """Return the model of the processor for a release of QEMU; the earlier ones' has no cmpxchg16b, which x86-64-v2 requires.
+    """Return the model of the processor for a release of QEMU. Before 8.0 it lacks cmpxchg16b, which programs for x86-64-v2 require.
 
     >>> emulated_processor("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7)"), emulated_processor("QEMU emulator version 10.0.13")
     ('max,-cx16', 'max')

@@ -57,7 +57,7 @@ _PANIC_LINE: Final = re.compile(r"Kernel panic - not syncing|Oops: |BUG: |genera
 _TERMINAL_CODE: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
 """Codes of a terminal: control sequences, strings that end with BEL or ST, and shorter ones (ECMA-48, 5.3 to 5.6)."""
 _WAITING: Final = re.compile(r"\[[ *]+\] ")
-"""The start of a line that systemd prints again every half second while it waits for a unit (257, src/core/manager.c)."""
+"""The start of a line that systemd prints again and again while it waits for a unit (257, src/core/manager.c)."""
 _STATES: Final = {"running": RUNNING, "guest-panicked": PANICKED}
 """Run states of QMP (query-status); every other one is a stop of some kind."""
 

@@ -17,6 +17,8 @@ from typing import Any
 BLOCK = b"x" * 4096
 SECTOR = 512
 """Bytes of a sector in the counters of a disk, whatever its own sectors are (Linux, Documentation/block/stat.rst)."""
+ERROR = "errno"
+"""Word before the number of an error, where the other words are seconds."""
 READS, SECTORS_READ, WRITES, SECTORS_WRITTEN = 0, 2, 4, 6
 """Places of the counters in /sys/dev/block/*/stat (as above)."""
 
@@ -36,8 +38,8 @@ def main(request: dict[str, Any]) -> dict[str, Any]:
     if is_ended:
         os.waitpid(child, 0)
     now, after = time.monotonic(), completed(disks)
-    if words[-1:] == ["error"] or (is_ended and not words):
-        sys.exit(f"{folder} cannot be written: {bytes.fromhex(words[-2]).decode() if words else 'the process was killed'}")
+    if words[-2:-1] == [ERROR] or (is_ended and not words):
+        sys.exit(f"{folder} cannot be written: {os.strerror(int(words[-1])) if words else 'the process was killed'}")
     seconds = [float(word) for word in words]
     return {
         "file_system": file_system,
@@ -112,7 +114,7 @@ def write(folder: str, most: int, limit: float, pipe: int) -> None:
             if time.monotonic() - began > limit:
                 break
     except OSError as error:
-        os.write(pipe, (os.strerror(error.errno or 0).encode().hex() + " error ").encode())
+        os.write(pipe, f"{ERROR} {error.errno or 0}".encode())
     finally:
         os._exit(0)
 

@@ -50,8 +50,10 @@ class DiskLatency:
 
     @property
     def work(self) -> str:
-        """Return what the disk completed, in words."""
-        return "unknown" if self.requests is None else f"{self.requests:.0f} requests and {self.megabytes:.1f} MB per second"
+        """Return what the disk completed, in words; rounded down, so that a number below the limit is not shown as the limit."""
+        if self.requests is None or self.megabytes is None:
+            return "unknown"
+        return f"{int(self.requests)} requests and {int(self.megabytes * 10) / 10} MB per second"
 
     def __str__(self) -> str:
         """Return how long a write took, in words."""
