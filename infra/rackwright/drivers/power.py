@@ -22,6 +22,9 @@ _POLLS: Final = 4.0
 """Seconds for two polls in which Slurm reads the power of its nodes (slurm.conf, power_save_interval)."""
 _ANSWER: Final = 10.0
 """Seconds for one scontrol at the controller: slurmctld has MessageTimeout (10 s by default, slurm.conf(5)) to reply."""
+_SUSPENDED: Final = frozenset({"POWERED_DOWN", "POWERING_DOWN"})
+_AS_ROOT: Final = "sh -c " + shlex.quote('[ $(id -u) = 0 ] || exec sudo -n "$0" "$@"; exec "$0" "$@"')
+"""Start of a command that runs as root: login users of clouds and of existing machines have passwordless sudo."""
 _WAKE: Final = r"""
 exec 2>&1 9>/run/rackwright-wake
 until=$(($(date +%s) + $2)) nodes=$1
@@ -77,6 +80,18 @@ def from_inventory(inventory: Path, only: Collection[str] = ()) -> PowerSavingNo
     return PowerSavingNodes.of(load_document(inventory)["all"]["vars"]["cluster"]["scheduler"], only)
 
 
+async def is_suspended(stack: str, power_saving: PowerSavingNodes, node: str) -> bool:
+    """Return whether Slurm has powered a node down, or is doing so; False as well where the controller does not tell."""
+    try:
+        if await ssh_connections.connect_all(stack, [power_saving.controller], within=_ANSWER):
+            return False
+        ended = await ssh_connections.run_ssh(stack, power_saving.controller, f"scontrol --oneliner show node {node}", timeout=_ANSWER)
+    except RackwrightError:
+        return False
+    states = next((word for word in ended.stdout.split() if word.startswith("State=")), "")
+    return ended.ok and not _SUSPENDED.isdisjoint(states.removeprefix("State=").split("+"))
+
+
 async def ignore_progress(_text: str) -> None:
     """Report nothing: the caller takes about a second, or others report at the same time."""
 
@@ -99,7 +114,7 @@ async def wake_nodes(
 
     async def wake(patience: float) -> str:
         """Resume all nodes. Return the reason why some may still be suspended, in Slurm's words."""
-        command = f"sh -c {shlex.quote(_WAKE)} wake {','.join(power_saving.nodes)} {patience:.0f}"
+        command = f"{_AS_ROOT} sh -c {shlex.quote(_WAKE)} wake {','.join(power_saving.nodes)} {patience:.0f}"
         try:
             ended = await ssh_connections.run_ssh(stack, power_saving.controller, command, timeout=patience + _ANSWER)
         except RackwrightError as error:

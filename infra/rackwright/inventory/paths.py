@@ -49,6 +49,11 @@ def machine_images() -> Path:
     return Path(caches).absolute() / "rackwright" / "machine-images"
 
 
+def program_archives() -> Path:
+    """Return the cache of archives with programs for nodes, shared by all stacks of this user."""
+    return machine_images().with_name("programs")
+
+
 def image_lock() -> Path:
     """Return the lock of image builds, shared by all stacks of this user, as the images are."""
     return machine_images().with_name("image-builds.lock")

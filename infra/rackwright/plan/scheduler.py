@@ -16,13 +16,15 @@ from rackwright.model.scheduler.slurm import Preemption as DeclaredPreemption
 from rackwright.model.scheduler.slurm import PreemptionOrder, PreemptMode
 from rackwright.model.scheduler.slurm import Qos as DeclaredQos
 from rackwright.model.scheduler.slurm import Slurm as DeclaredSlurm
+from rackwright.model.targets.bmc import Bmc, BmcKind
+from rackwright.model.targets.hosts import HostsTarget
 from rackwright.plan.fabric.labels import labels_of
 from rackwright.plan.fabric.schema import FabricPlan
 from rackwright.plan.fabric.slurm import domains_of, topology
 from rackwright.plan.kubernetes.cluster import expand_kubernetes
 from rackwright.plan.kubernetes.schema import Kubernetes
 from rackwright.plan.schema import PlanNode, Storage
-from rackwright.plan.slurm.schema import Account, GpuGres, Partition, PowerSaving, Preemption, Qos, SchedulerNode, Slurm
+from rackwright.plan.slurm.schema import Account, GpuGres, Partition, PowerSaving, Preemption, Qos, SchedulerNode, Slurm, SwitchingBmc
 
 
 def expand_scheduler(
@@ -51,7 +53,7 @@ def _slurm(cluster: Cluster, declared: DeclaredSlurm, stack: str, nodes: Sequenc
         preemption=_preemption(declared),
         drain_timeout_s=declared.drain_timeout,
         health_interval_s=declared.health_check_interval,
-        power_saving=_saving(declared.power_saving, workers),
+        power_saving=_saving(cluster, declared.power_saving, workers),
         topology=topology(fabric, _places(fabric, workers), [node.name for node in workers], domains_of(fabric, workers)),
         constrains=("cores", "memory", "devices") if cluster.target.has_cgroups else (),
         config_overrides=cluster.target.trusts_declared_hardware,
@@ -199,12 +201,31 @@ def _preemption(declared: DeclaredSlurm) -> Preemption | None:
     return Preemption(by=chosen.by.value, mode=chosen.mode.value, gang=PreemptMode.SUSPEND in modes, exempt_time_s=chosen.exempt_time)
 
 
-def _saving(declared: DeclaredSaving | None, workers: Sequence[PlanNode]) -> PowerSaving | None:
+def _saving(cluster: Cluster, declared: DeclaredSaving | None, workers: Sequence[PlanNode]) -> PowerSaving | None:
     if declared is None:
         return None
+    names = [node.name for node in workers if set(node.roles) == {Role.WORKER}]
+    target = cluster.target
+    bmcs = {name: _switching(bmc) for name in names if isinstance(target, HostsTarget) and (bmc := target.bmc_of(name))}
     return PowerSaving(
         idle_s=declared.suspend_time,
         suspend_timeout_s=declared.suspend_timeout,
         resume_timeout_s=declared.resume_timeout,
-        nodes=tuple(node.name for node in workers if set(node.roles) == {Role.WORKER}),
+        nodes=tuple(name for name in names if name in bmcs or not isinstance(target, HostsTarget)),
+        bmcs=bmcs,
+    )
+
+
+def _switching(bmc: Bmc) -> SwitchingBmc:
+    assert bmc.kind and bmc.address and bmc.username and bmc.password_file  # Rule bmc-incomplete.
+    redfish = bmc.kind is BmcKind.REDFISH
+    return SwitchingBmc(
+        kind=bmc.kind.value,
+        address=bmc.address,
+        port=bmc.own_port,
+        username=bmc.username,
+        password_file=bmc.password_file,
+        system=bmc.system if redfish else None,
+        certificate=bmc.certificate if redfish else None,
+        ca_file=bmc.ca_file if redfish and not bmc.certificate else None,
     )

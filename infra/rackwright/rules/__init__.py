@@ -45,7 +45,7 @@ from rackwright.rules.kubernetes import addons, load_balancers, pod_network
 from rackwright.rules.kubernetes import cluster as kubernetes_cluster
 from rackwright.rules.kubernetes import network as kubernetes_network
 from rackwright.rules.registry import RULES, Rule, RuleContext
-from rackwright.rules.slurm import accounts, partition_qos, partitions, preemption, scheduler
+from rackwright.rules.slurm import accounts, partition_qos, partitions, power_saving, preemption, scheduler
 from rackwright.rules.software import efa, rocm, stack, versions
 from rackwright.stackfile.field_errors import FieldPath
 from rackwright.stackfile.load import LoadedStack
@@ -54,7 +54,7 @@ __all__ = ["RULES", "Rule", "RuleContext", "check", "run_rules"]
 
 RULE_MODULES = (
     *(names, network, groups, gpus, mixed_gpus, mig, stack, versions, efa, storage, existing_storage, access, users, nodes, hosts, links),
-    *(scheduler, accounts, partitions, partition_qos, preemption),
+    *(scheduler, power_saving, accounts, partitions, partition_qos, preemption),
     *(bmc, rocm, image_accounts, container_networks, vm, chaos, actions_runner),
     *(kubernetes_cluster, kubernetes_network, addons, load_balancers, pod_network),
     *(topology, adapters, floor_plan, phases, node_features, tuning, monitoring, alert_receivers, external_monitoring),

@@ -192,3 +192,42 @@ def test_unreachable_controller_is_the_reason(monkeypatch: pytest.MonkeyPatch) -
             return reason
 
     assert asyncio.run(need()) == "no response over SSH"
+
+
+@pytest.mark.parametrize(("user", "said"), [(0, "sh -c true wake\n"), (1000, "sudo -n sh -c true wake\n")], ids=["root", "user"])
+def test_wake_runs_as_root(tmp_path: Path, user: int, said: str) -> None:
+    """Only root may write the lock, and change nodes of Slurm."""
+    for name, body in {"id": f"echo {user}", "sudo": 'echo "sudo $*"', "inner": 'echo "sh $*"'}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    inner = "sh" if user else str(tmp_path / "inner")
+    command = f"{driver._AS_ROOT} {inner} -c true wake"
+    done = subprocess.run(
+        ["sh", "-c", command], capture_output=True, text=True, check=True, env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    )
+    assert done.stdout == said
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "expected"),
+    [
+        ("NodeName=worker0 State=IDLE+POWERED_DOWN ThreadsPerCore=1", 0, True),
+        ("NodeName=worker0 State=IDLE+POWERING_DOWN ThreadsPerCore=1", 0, True),
+        ("NodeName=worker0 State=IDLE+POWERING_UP ThreadsPerCore=1", 0, False),
+        ("NodeName=worker0 State=DOWN+NOT_RESPONDING ThreadsPerCore=1 Reason=was State=POWERED_DOWN", 0, False),
+        ("slurm_load_nodes error: Unable to contact slurm controller (connect failure)", 1, False),
+        ("", 0, False),
+    ],
+    ids=["off", "on-its-way-off", "on-its-way-on", "failed", "no-controller", "silent"],
+)
+def test_suspended_node_is_one_that_slurm_powered_down(monkeypatch: pytest.MonkeyPatch, said: str, status: int, expected: bool) -> None:
+    async def answer(*_: object, **__: object) -> CompletedProcess:
+        return CompletedProcess((), status, said, "")
+
+    async def reach(*_: object, **__: object) -> dict[str, str]:
+        return {}
+
+    monkeypatch.setattr(driver.ssh_connections, "run_ssh", answer)
+    monkeypatch.setattr(driver.ssh_connections, "connect_all", reach)
+    saving = PowerSavingNodes.of(SCHEDULER)
+    assert saving is not None and asyncio.run(driver.is_suspended("rack", saving, "worker0")) is expected

@@ -12,6 +12,9 @@ _ON: Final = {"On", "ForceOn"}
 class Machine(Protocol):
     """What a BMC does to a machine."""
 
+    resets: list[str]
+    """Reset types that were carried out."""
+
     def is_on(self) -> bool:
         """Return whether the machine is on."""
 

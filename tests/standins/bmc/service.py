@@ -1,4 +1,4 @@
-"""The Redfish service of an emulated BMC, on 127.0.0.1 with a certificate of its own."""
+"""The Redfish service of an emulated BMC, with a certificate of its own."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class EmulatedBmc:
 
 
 @contextmanager
-def serving(bmc: EmulatedBmc, folder: Path) -> Iterator[EmulatedBmc]:
-    """Serve a BMC for the duration of the context."""
+def serving(bmc: EmulatedBmc, folder: Path, address: str = "127.0.0.1") -> Iterator[EmulatedBmc]:
+    """Serve a BMC at an address of this machine for the duration of the context."""
     bmc.certificate, key, bmc.fingerprint = create_certificate(folder)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(bmc.certificate, key)
@@ -68,7 +68,7 @@ def serving(bmc: EmulatedBmc, folder: Path) -> Iterator[EmulatedBmc]:
     class Handler(_Handler):
         state = bmc
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with ThreadingHTTPServer((address, 0), Handler) as server:
         server.daemon_threads = True
         server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
         bmc.port = server.server_address[1]

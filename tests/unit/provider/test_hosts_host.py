@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from rackwright.drivers.power import PowerSavingNodes
 from rackwright.drivers.ssh_login import ConnectBudget, HostUnreachableError
 from rackwright.provider.hosts import host
 from rackwright.provider.hosts.host import Host
@@ -87,3 +88,16 @@ def test_machine_that_is_only_read_has_a_third_of_the_time(monkeypatch: pytest.M
     way = {"address": "192.0.2.1", "port": 22, "user": "root", "host_key": "SHA256:x"}
     host._session("rack", {**_INPUTS, **way, "connect_timeout_s": 90})
     assert [budget.seconds for budget in given] == [30]
+
+
+@pytest.mark.parametrize(("suspended", "status"), [(True, "usable"), (False, "worker0: no SSH server answers")], ids=["asleep", "lost"])
+def test_machine_that_slurm_powered_down_does_not_differ(
+    operation: RequestContext, monkeypatch: pytest.MonkeyPatch, suspended: bool, status: str
+) -> None:
+    async def answer(stack: str, saving: PowerSavingNodes, node: str) -> bool:
+        return suspended
+
+    monkeypatch.setattr(host, "from_inventory", lambda *_: PowerSavingNodes("login0", ("worker0",), idle_s=300, cycle_s=90))
+    monkeypatch.setattr(host, "is_suspended", answer)
+    seen = asyncio.run(Host().read(operation, RecordedState("worker0", _INPUTS, {**_INPUTS, **_KNOWN})))
+    assert seen is not None and seen.inputs is not None and seen.inputs["status"] == status

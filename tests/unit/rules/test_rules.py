@@ -94,7 +94,7 @@ def test_what_may_be_left_open_while_writing_is_an_error_at_up() -> None:
         "machine-key-missing",
         "machine-key-placeholder",
         "pod-network-manifests",
-    } | {"receiver-secret"}
+    } | {"receiver-secret", "power-saving-password"}
 
 
 @each_row("row", GOOD, ids=[row["name"] for row in GOOD])

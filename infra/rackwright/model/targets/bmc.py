@@ -46,31 +46,31 @@ class BmcKind(StrEnum):
 
 
 class Bmc(ConfigModel):
-    """The BMC of a machine, or what the BMCs of several machines have in common. Used by `rackwright power` alone."""
+    """The BMC of a machine, or what the BMCs of several machines have in common. For `rackwright power`, and for power saving."""
 
-    kind: Annotated[BmcKind | None, UpdatePolicy.RUN] = Field(default=None, description="Protocol: `redfish` or `ipmi`.")
-    address: Annotated[SshAddress | None, UpdatePolicy.RUN] = Field(
+    kind: Annotated[BmcKind | None, UpdatePolicy.LIVE] = Field(default=None, description="Protocol: `redfish` or `ipmi`.")
+    address: Annotated[SshAddress | None, UpdatePolicy.LIVE] = Field(
         default=None, description="Address or name of the BMC. For a range, the IPv4 address of the first machine's BMC; it counts up."
     )
-    port: Annotated[int | None, UpdatePolicy.RUN] = Field(
+    port: Annotated[int | None, UpdatePolicy.LIVE] = Field(
         default=None, ge=1, le=65535, description=f"Port of the BMC. Default: {REDFISH_PORT} for redfish, {IPMI_PORT} for ipmi."
     )
-    username: Annotated[str | None, UpdatePolicy.RUN] = Field(
+    username: Annotated[str | None, UpdatePolicy.LIVE] = Field(
         default=None, pattern=r"^[!-~]+$", max_length=64, description="User of the BMC, with the right to change the power."
     )
-    password_file: Annotated[SecretFile | None, UpdatePolicy.RUN] = Field(
+    password_file: Annotated[SecretFile | None, UpdatePolicy.LIVE] = Field(
         default=None, description="File on this machine that contains only the password, with mode 0600."
     )
-    system: Annotated[str | None, UpdatePolicy.RUN] = Field(
+    system: Annotated[str | None, UpdatePolicy.LIVE] = Field(
         default=None,
         pattern=r"^[!-.0-~]+$",
         max_length=128,
         description="Id of the machine's Redfish system, for a BMC with several. Default: the only system that can be reset.",
     )
-    certificate: Annotated[CertificateFingerprint | None, UpdatePolicy.RUN] = Field(
+    certificate: Annotated[CertificateFingerprint | None, UpdatePolicy.LIVE] = Field(
         default=None, description="SHA-256 fingerprint of the BMC's certificate; no other certificate is accepted."
     )
-    ca_file: Annotated[SecretFile | None, UpdatePolicy.RUN] = Field(
+    ca_file: Annotated[SecretFile | None, UpdatePolicy.LIVE] = Field(
         default=None, description="PEM file on this machine with the authorities that sign BMC certificates. Ignored with `certificate`."
     )
 

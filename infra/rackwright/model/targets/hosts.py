@@ -121,8 +121,8 @@ class Machine(ConfigModel):
         default=None,
         description="VLAN interfaces that the machine is expected to have, by name. Checks compare them; nothing is configured.",
     )
-    power: Annotated[Bmc | None, UpdatePolicy.RUN] = Field(
-        default=None, description="BMC of the machine, for `rackwright power`. Missing fields are the target's."
+    power: Annotated[Bmc | None, UpdatePolicy.LIVE] = Field(
+        default=None, description="BMC of the machine, for `rackwright power` and power saving. Missing fields are the target's."
     )
 
     def merged_with(self, shared: Machine) -> Machine:
@@ -195,7 +195,7 @@ class HostsTarget(ConfigModel):
         description="Machines by node name, one for each node of `groups`. A key like worker[0-63] holds settings of several machines; "
         "a machine's own entry overrides them.",
     )
-    power: Annotated[Bmc | None, UpdatePolicy.RUN] = Field(
+    power: Annotated[Bmc | None, UpdatePolicy.LIVE] = Field(
         default=None, description="Fields that the BMCs of all machines share. A machine has a BMC only if its own `power` is declared."
     )
     ownership_cost: Annotated[OwnershipCostInputs | None, UpdatePolicy.RUN] = Field(

@@ -69,6 +69,19 @@ class Partition(ConfigModel):
     """Empty for all."""
 
 
+class SwitchingBmc(ConfigModel):
+    """BMC of a node as a controller reaches it. The files are on the control machine; their content is in no plan."""
+
+    kind: Literal["redfish", "ipmi"]
+    address: str
+    port: int
+    username: str
+    password_file: str
+    system: str | None
+    certificate: str | None
+    ca_file: str | None
+
+
 class PowerSaving(ConfigModel):
     """Idle time before workers are stopped, and time limits of stopping and starting."""
 
@@ -76,7 +89,9 @@ class PowerSaving(ConfigModel):
     suspend_timeout_s: int
     resume_timeout_s: int
     nodes: tuple[str, ...] = ()
-    """Nodes that may be stopped: workers without another role."""
+    """Nodes that may be stopped: workers without another role, on existing machines those with a BMC."""
+    bmcs: dict[str, SwitchingBmc] = {}
+    """BMCs of these nodes, by node, through which the controllers switch existing machines; otherwise empty."""
 
 
 class Account(ConfigModel):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from rackwright.drivers import host_facts, ssh_connections
+from rackwright.drivers.power import PowerSavingNodes, from_inventory, is_suspended, wake_nodes
 from rackwright.drivers.ssh_login import ConnectBudget, HostUnreachableError, LoginRefusedError, Session, SshRoute, login
 from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
@@ -70,9 +71,15 @@ class Host(Resource):
         return await asyncio.to_thread(_adopt, operation.stack, news, _reporter(operation))
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
-        """Return the machine's current state. A machine that does not respond remains in the stack: its status differs."""
+        """Return the machine's current state. A machine that does not respond remains in the stack: its status differs.
+
+        One that Slurm has powered down is as recorded: nothing is wrong with it, and a refresh does not power it on.
+        """
         if state.inputs["out"]:
             return LiveResource(state.id, state.outputs)
+        saving = _power_saving(operation.stack, state.inputs["name"])
+        if saving is not None and await is_suspended(operation.stack, saving, state.inputs["name"]):
+            return LiveResource(state.id, {**state.outputs, "status": _USABLE}, inputs={**state.inputs, "status": _USABLE})
         try:
             seen = await asyncio.to_thread(_look, operation.stack, state.inputs, adopted=True)
         except RackwrightError as error:
@@ -84,7 +91,8 @@ class Host(Resource):
         await ssh_connections.close(operation.stack, news["name"])
         if news["out"]:
             return LiveResource(state.id, {**news, **{name: state.outputs.get(name, "") for name in ("public_key", "instance_uid")}})
-        return await self.create(operation, news)
+        async with wake_nodes(operation.stack, _power_saving(operation.stack, news["name"]), operation.status):
+            return await self.create(operation, news)
 
     async def delete(self, operation: RequestContext, state: RecordedState) -> None:
         """Remove the stack's key, and with `leave: clean` the configuration. Leave a machine that does not respond as it is."""
@@ -93,6 +101,11 @@ class Host(Resource):
             await asyncio.to_thread(_let_go, operation.stack, state.inputs)
         except (HostUnreachableError, LoginRefusedError) as error:
             await operation.warn(f"{error.cause}; its configuration and the stack's key remain")
+
+
+def _power_saving(stack: str, node: str) -> PowerSavingNodes | None:
+    """Return the power saving of a machine that Slurm may have powered down, or None."""
+    return from_inventory(paths.inventory(stack), [node])
 
 
 def _reporter(operation: RequestContext) -> Callable[[str], object]:

@@ -119,5 +119,5 @@ def bmc_address_is_machine(case: RuleContext) -> Iterator[Violation]:
 def bmc_password_file(case: RuleContext) -> Iterator[Violation]:
     """`rackwright power` would fail when it is needed. A user who only validates may lack the files."""
     for path, problem in case.secret_problems.items():
-        if path.startswith("target."):
+        if path.startswith("target.") and case.slurm.power_saving is None:  # Otherwise rule power-saving-password.
             yield Violation(path, problem, "write the password alone into the file, with mode 0600, or correct the path")

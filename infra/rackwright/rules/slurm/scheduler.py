@@ -1,4 +1,4 @@
-"""The batch system: controllers, accounting, power saving. Another module has the rules for partitions."""
+"""The batch system: controllers and accounting. Other modules have the rules for partitions and power saving."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ _LONG_DRAIN: Final = 86400
 """Seconds of a day. Chosen: `up` blocks for that long, and no other change can be applied to the stack meanwhile."""
 _HEALTH_S: Final = (10, 65535)
 """Seconds: a health check may take 2, and slurm.conf(5) stores the interval in 16 bits."""
-_SHORT_IDLE: Final = 60
-"""Slurm searches for idle nodes about once a minute; shorter times stop nodes between two jobs of one user."""
 
 
 @rule("controller-backup-undeclared")
@@ -91,42 +89,6 @@ def accounting_missing(case: RuleContext) -> Iterator[Violation]:
         yield Violation(
             "groups", "no node has the role accounting: sacct, limits and fair share will not work", "add it to the login group's roles"
         )
-
-
-@rule("power-saving-idle")
-def power_saving_idle(case: RuleContext) -> Iterator[Violation]:
-    """A worker must have time to stop before it counts as idle again."""
-    saving = case.slurm.power_saving
-    if saving is not None and saving.suspend_time < _SHORT_IDLE:
-        cause = f"{format_seconds(saving.suspend_time)} stops workers between two jobs of one user"
-        yield Violation("scheduler.power_saving.suspend_time", cause, f"use at least {format_seconds(_SHORT_IDLE)}; 5m is recommended")
-
-
-@rule("power-saving-times", Severity.WARNING)
-def power_saving_times(case: RuleContext) -> Iterator[Violation]:
-    """Slurm's guide: SuspendTime should exceed SuspendTimeout + ResumeTimeout (slurm.schedmd.com/power_save.html)."""
-    saving = case.slurm.power_saving
-    if saving is not None and saving.suspend_time <= saving.suspend_timeout + saving.resume_timeout:
-        cycle = format_seconds(saving.suspend_timeout + saving.resume_timeout)
-        cause = f"{format_seconds(saving.suspend_time)} does not exceed the time to stop and start a node ({cycle})"
-        yield Violation("scheduler.power_saving.suspend_time", cause, f"use more than {cycle}")
-
-
-@rule("power-saving-timeout")
-def power_saving_timeout(case: RuleContext) -> Iterator[Violation]:
-    """A node without time to stop or start is marked as down at once."""
-    saving = case.slurm.power_saving
-    for key, seconds in (("suspend_timeout", saving.suspend_timeout), ("resume_timeout", saving.resume_timeout)) if saving else ():
-        if seconds == 0:
-            yield Violation(f"scheduler.power_saving.{key}", "0s marks every node down at once", "use 30s or more")
-
-
-@rule("power-saving-target")
-def power_saving_target(case: RuleContext) -> Iterator[Violation]:
-    """Slurm would request stops and starts, and no program would perform them."""
-    if case.cluster.target.kind == "hosts" and case.slurm.power_saving is not None:
-        hint = "remove it: rackwright does not stop or start existing machines"
-        yield Violation("scheduler.power_saving", "is not supported on target hosts", hint)
 
 
 @rule("drain-timeout-zero", Severity.WARNING)
