@@ -142,6 +142,32 @@ def test_bmc_that_does_not_respond_does_not_hold_up_others(start: Start, folder:
     assert "worker0: the BMC at 127.0.0.1:9 cannot be reached" in capsys.readouterr().out
 
 
+def test_machine_that_stays_off_is_tried_again_later(
+    start: Start, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(power_service, "POWER_CHANGE", 0.0)
+    machine = MachineInMemory(drops=9)
+    file = request(folder, "resume")
+    execute(folder, worker0=settings_of(start(machine=machine)))
+    assert (machine.on, file.exists()) == (False, True)
+    assert "resume worker0: the BMC does not report `on` after 0 s; next attempt in 10 s" in capsys.readouterr().out
+
+
+def test_time_between_attempts_grows(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    request(folder, "resume")
+    nodes = {"worker0": {"kind": "redfish", "address": "127.0.0.1", "port": 9, "username": "u", "password": "p", "certificate": "AA" * 32}}
+
+    async def run() -> None:
+        service = PowerService(folder, nodes, 5.0, poll=0.01)
+        for _ in range(7):
+            await asyncio.gather(*service.start_requests())
+            service._not_before.clear()
+
+    asyncio.run(run())
+    said = capsys.readouterr().out.splitlines()
+    assert [line.rpartition("next attempt in ")[2] for line in said] == ["10 s", "20 s", "40 s", "80 s", "160 s", "300 s", "300 s"]
+
+
 def test_links_and_other_names_are_no_requests(folder: Path) -> None:
     request(folder, "suspend", "worker9")
     (folder / "suspend/worker0").symlink_to("/etc/passwd")

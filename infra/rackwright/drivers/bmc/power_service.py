@@ -13,7 +13,8 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +22,7 @@ from typing import Any, Final
 from rackwright.drivers.bmc.access import BmcError, BmcLogin, BmcUnavailableError, PowerControl, PowerState
 from rackwright.drivers.bmc.ipmi import IpmiPower
 from rackwright.drivers.bmc.redfish import RedfishPower
+from rackwright.time_limits import POWER_CHANGE
 
 _FOLDER: Final = Path("/var/lib/rackwright/power")
 _ACTIONS: Final = ("resume", "suspend")
@@ -31,11 +33,13 @@ _STATE_POLL: Final = 5.0
 _REPEAT: Final = 30.0
 """Seconds after which a request to power on is repeated: some machines report `Off` while they still shut down, and drop it."""
 _RETRY: Final = 10.0
-"""Seconds until the next attempt at a BMC that does not answer. Chosen."""
+"""Seconds until the next attempt at a BMC that does not answer, doubled each time. Chosen."""
 _REFUSED: Final = 300.0
-"""Seconds until the next attempt at a BMC that refuses: BMCs lock users out after a few attempts. Chosen."""
-_AT_ONCE: Final = 16
-"""Machines whose power changes at a time. Chosen: servers of a rack that start together draw their highest current together."""
+"""Seconds until the next attempt at a BMC that refuses, and the longest between two: BMCs lock users out after a few attempts. Chosen."""
+_STARTED_AT_ONCE: Final = 16
+"""Machines that power on at a time. Chosen: servers of a rack that start together draw their highest current together."""
+_THREADS: Final = 64
+"""BMCs that are called at a time: calls of Redfish wait in threads, and those of dead BMCs for long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +80,18 @@ def delete_request(folder: Path, request: PowerRequest) -> None:
 
 
 class PowerService:
-    """Executes the requests of all nodes, each node's one after the other, and of 16 nodes at a time."""
+    """Executes the requests of all nodes, those of a node one after the other."""
 
     def __init__(self, folder: Path, nodes: Mapping[str, Mapping[str, Any]], shutdown_s: float, *, poll: float = _STATE_POLL) -> None:
         self._folder, self._nodes, self._shutdown, self._poll = folder, nodes, shutdown_s, poll
         self._running: dict[str, asyncio.Task[None]] = {}
         self._not_before: dict[str, float] = {}
-        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._failures: dict[str, int] = {}
+        self._starts = asyncio.Semaphore(_STARTED_AT_ONCE)
 
     async def run(self) -> None:
-        """Execute requests forever."""
+        """Execute requests forever. An unexpected error ends the program, which systemd starts again."""
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS))
         while True:
             self.start_requests()
             await asyncio.sleep(_POLL)
@@ -93,7 +99,10 @@ class PowerService:
     def start_requests(self) -> list[asyncio.Task[None]]:
         """Start each request whose node has none running, and return all tasks that run."""
         now = asyncio.get_running_loop().time()
-        self._running = {node: task for node, task in self._running.items() if not task.done()}
+        for node, task in list(self._running.items()):
+            if task.done():
+                del self._running[node]
+                task.result()
         for node, request in read_requests(self._folder, self._nodes).items():
             if node not in self._running and now >= self._not_before.get(node, 0.0):
                 self._running[node] = asyncio.create_task(self._execute(request))
@@ -101,23 +110,25 @@ class PowerService:
 
     async def _execute(self, request: PowerRequest) -> None:
         """Execute one request; where the BMC does not let it, leave the file for the next attempt."""
-        async with self._slots:
-            control = connect(request.node, self._nodes[request.node])
-            loop = asyncio.get_running_loop()
-            try:
-                await (self._power_off if request.action == "suspend" else self._power_on)(control, request)
-                delete_request(self._folder, request)
-                report(f"{request.action} {request.node}: done")
-            except RequestReplacedError:
-                report(f"{request.action} {request.node}: replaced by a newer request")
-            except BmcUnavailableError as error:
-                self._not_before[request.node] = loop.time() + _RETRY
-                report(f"{request.action} {request.node}: {error.cause}; next attempt in {_RETRY:.0f} s")
-            except BmcError as error:
-                self._not_before[request.node] = loop.time() + _REFUSED
-                report(f"{request.action} {request.node}: {error.cause} ({error.hint}); next attempt in {_REFUSED:.0f} s")
-            finally:
-                await close(control)
+        control = connect(request.node, self._nodes[request.node])
+        try:
+            await (self._power_off if request.action == "suspend" else self._power_on)(control, request)
+            delete_request(self._folder, request)
+            self._failures.pop(request.node, None)
+            report(f"{request.action} {request.node}: done")
+        except RequestReplacedError:
+            report(f"{request.action} {request.node}: replaced by a newer request")
+        except BmcUnavailableError as error:
+            failures = self._failures[request.node] = self._failures.get(request.node, 0) + 1
+            self._postpone(request, error.cause, min(_RETRY * 2 ** (failures - 1), _REFUSED))
+        except BmcError as error:
+            self._postpone(request, f"{error.cause} ({error.hint})", _REFUSED)
+        finally:
+            await close(control)
+
+    def _postpone(self, request: PowerRequest, cause: str, seconds: float) -> None:
+        self._not_before[request.node] = asyncio.get_running_loop().time() + seconds
+        report(f"{request.action} {request.node}: {cause}; next attempt in {seconds:.0f} s")
 
     async def _power_off(self, control: PowerControl, request: PowerRequest) -> None:
         """Shut the machine down. Cut its power when the time has passed after which Slurm takes it for off: no job runs on it."""
@@ -127,16 +138,24 @@ class PowerService:
         if await self._reaches(control, request, PowerState.OFF, self._shutdown):
             return
         report(f"{request.action} {request.node}: not shut down after {self._shutdown:.0f} s; cutting the power")
-        await control.force_off()
-        while not await self._reaches(control, request, PowerState.OFF, _REPEAT):
-            await control.force_off()
+        await self._switch(control, request, control.force_off, PowerState.OFF)
 
     async def _power_on(self, control: PowerControl, request: PowerRequest) -> None:
         """Power the machine on. One that runs is powered off first, because Slurm waits for a boot after its request."""
         await self._power_off(control, request)
-        await control.power_on()
-        while not await self._reaches(control, request, PowerState.ON, _REPEAT):
-            await control.power_on()
+        async with self._starts:
+            await self._switch(control, request, control.power_on, PowerState.ON)
+
+    async def _switch(self, control: PowerControl, request: PowerRequest, action: Callable[[], Awaitable[None]], goal: PowerState) -> None:
+        """Repeat an action until the BMC reports the state. Raises BmcUnavailableError if it does not in time."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + POWER_CHANGE
+        while True:
+            await action()
+            if await self._reaches(control, request, goal, _REPEAT):
+                return
+            if loop.time() >= until:
+                raise BmcUnavailableError(f"the BMC does not report `{goal.value}` after {POWER_CHANGE:.0f} s", path=request.node)
 
     async def _reaches(self, control: PowerControl, request: PowerRequest, goal: PowerState, limit: float) -> bool:
         """Wait until the BMC reports a state; return whether it did in time. Raises RequestReplacedError for a newer request."""
