@@ -20,7 +20,7 @@ from support.machines import PORT, USER, Machines
 from support.project import Project, clone
 
 PASSWORD = "canary-of-a-bmc"
-SAVING = {"suspend_time": "4m", "suspend_timeout": "60s", "resume_timeout": "120s"}
+SAVING = {"suspend_time": "90s", "suspend_timeout": "60s", "resume_timeout": "120s"}
 
 
 @pytest.fixture(scope="module")
