@@ -73,6 +73,11 @@ class PowerSavingNodes:
         return cls(scheduler["controllers"][0], nodes, saving["idle_s"], saving["suspend_timeout_s"] + saving["resume_timeout_s"])
 
 
+def switches_machines(scheduler: Mapping[str, Any]) -> bool:
+    """Return whether controllers switch machines through their BMCs, by a plan's scheduler."""
+    return bool((scheduler.get("power_saving") or {}).get("bmcs"))
+
+
 def from_inventory(inventory: Path, only: Collection[str] = ()) -> PowerSavingNodes | None:
     """Return the power saving in the inventory of a stack that is up."""
     if not inventory.is_file():

@@ -11,6 +11,8 @@ from typing import Any, Final
 import pulumi
 
 from rackwright import layout, rules
+from rackwright.drivers.bmc.archive import archive_digest
+from rackwright.drivers.power import switches_machines
 from rackwright.errors import UndeterminedError
 from rackwright.impact import Action, ClusterPlan, PlannedChange, impact
 from rackwright.inventory import applied, paths, site_playbooks
@@ -108,7 +110,8 @@ def converge_options(described: ClusterPlan) -> dict[str, Any]:
 def converge_digests(described: ClusterPlan) -> dict[str, str]:
     """Return digests of what Converge applies, the user's own playbooks included."""
     own = [file for files in site_playbooks.listed(described.cluster).values() for file in files]
-    return digests.converge(layout.product_root(), site_playbooks.parts(own), paths.project_root())
+    found = digests.converge(layout.product_root(), site_playbooks.parts(own), paths.project_root())
+    return found | ({"power_archive": archive_digest()} if switches_machines(described.plan.to_data()["scheduler"]) else {})
 
 
 def verification_digests() -> dict[str, str]:

@@ -14,7 +14,8 @@ from rackwright.drift.difference import ScanMethod
 from rackwright.drivers import ansible
 from rackwright.inventory import paths
 from rackwright.operations.check_mode import runner as looking
-from rackwright.operations.check_mode import suspended_daemons
+from rackwright.operations.check_mode import secret_placeholders, suspended_daemons
+from rackwright.yaml_loader import load_yaml
 
 INVENTORY = Path(__file__).parents[2] / "golden" / "inventory" / "inventory.yml"
 
@@ -170,6 +171,40 @@ def test_secrets_stay_in_their_file_and_are_asked_with_all_the_same(stack: Stack
     assert SECRET not in paths.check_mode_cache("lab").read_text(encoding="utf-8")
     assert "nodes answer as on" in stack.look().message
     assert all(SECRET in json.dumps(request) for request in stack.requests.values())
+
+
+def test_secret_of_a_file_that_the_inventory_names_is_masked_and_its_change_is_seen(stack: Stack, tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text(f"{SECRET}\n")
+    document = load_yaml(INVENTORY.read_text(encoding="utf-8"))
+    document["all"]["vars"]["cluster"]["scheduler"]["power_saving"] = {"bmcs": {"worker0": {"password_file": str(file), "ca_file": None}}}
+    paths.inventory("lab").write_text(json.dumps(document))
+    paths.secrets("lab").write_text("secrets: {}\n")
+    stack.phases = looking.PlaybookRun("lab", paths.inventory("lab"), paths.secrets("lab"))
+    stack.look()
+    assert SECRET not in paths.check_mode_cache("lab").read_text(encoding="utf-8")
+    assert "nodes answer as on" in stack.look().message and stack.plays == 1
+    assert all(SECRET in json.dumps(request) for request in stack.requests.values())
+    file.write_text("another-secret\n")
+    assert stack.look().message == "check mode ran" and stack.plays == 2
+
+
+def test_run_with_a_secret_that_cannot_be_masked_is_not_recorded(stack: Stack, tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("short\n")
+    document = load_yaml(INVENTORY.read_text(encoding="utf-8"))
+    document["all"]["vars"]["cluster"]["scheduler"]["power_saving"] = {"bmcs": {"worker0": {"password_file": str(tmp_path / "password")}}}
+    paths.inventory("lab").write_text(json.dumps(document))
+    stack.phases = looking.PlaybookRun("lab", paths.inventory("lab"), paths.secrets("lab"))
+    assert {stack.look().message for _ in range(2)} == {"check mode ran"} and not paths.check_mode_cache("lab").exists()
+
+
+def test_secret_is_masked_in_json(tmp_path: Path) -> None:
+    (tmp_path / "secrets").write_text("secrets: {}\n")
+    secret = 'a "quoted" \\ secret'
+    placeholders = secret_placeholders.read_secrets(tmp_path / "secrets", [secret])
+    asked = {"content": json.dumps({"password": secret})}
+    hidden = secret_placeholders.mask(asked, placeholders)
+    assert "quoted" not in json.dumps(hidden) and secret_placeholders.unmask(hidden, placeholders) == asked
 
 
 def test_who_answers_otherwise_is_told_once_for_each_thing_asked() -> None:

@@ -60,13 +60,17 @@ def power_archive() -> bytes:
     return content.getvalue()
 
 
+def archive_digest() -> str:
+    """Return 16 hexadecimal digits that change with the archive."""
+    return hashlib.sha256(power_archive()).hexdigest()[:16]
+
+
 def write_power_archive(folder: Path) -> Path:
     """Write the archive into a folder, named by its digest, unless it is there; return its path."""
-    content = power_archive()
-    file = folder / f"bmc-power-{hashlib.sha256(content).hexdigest()[:16]}.pyz"
+    file = folder / f"bmc-power-{archive_digest()}.pyz"
     if not file.is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        write_atomic(file, content)
+        write_atomic(file, power_archive())
     return file
 
 

@@ -18,10 +18,12 @@ from rackwright import layout
 from rackwright.drift.difference import ScanMethod
 from rackwright.drivers import ansible, remote_exec
 from rackwright.drivers.ansible_child import private_tempdir
+from rackwright.drivers.bmc.archive import archive_digest
+from rackwright.drivers.power import switches_machines
 from rackwright.inventory import paths
 from rackwright.inventory.reader import load_document
 from rackwright.model.hostlists import compressed
-from rackwright.operations.check_mode import recording, replay, secret_placeholders, suspended_daemons
+from rackwright.operations.check_mode import control_files, recording, replay, secret_placeholders, suspended_daemons
 from rackwright.operations.check_mode.suspended_daemons import Suspended
 from rackwright.time_limits import slowness
 
@@ -44,16 +46,26 @@ class PlaybookRun:
 
     @property
     def inputs(self) -> str:
-        """Return the digest of the inputs; empty with the user's own playbooks, because the files that they read are unknown."""
-        if self.site != DEFAULT_SITE:
+        """Return the digest of the inputs; empty with the user's own playbooks, because the files that they read are unknown.
+
+        Empty as well if a secret is too short to be masked in a record.
+        """
+        cluster = self._all["vars"]["cluster"]
+        if self.site != DEFAULT_SITE or any(secret_placeholders.is_too_short(text) for text in control_files.secret_texts(cluster)):
             return ""
-        given = [self.inventory, self.secrets, paths.ssh_config(self.stack)]
-        return replay.inputs(layout.product_root(), given, [*self.skip_tags, _applied(self.stack)])
+        given = [self.inventory, self.secrets, paths.ssh_config(self.stack), *control_files.named_files(cluster)]
+        archive = [archive_digest()] if switches_machines(cluster["scheduler"]) else []
+        return replay.inputs(layout.product_root(), given, [*self.skip_tags, _applied(self.stack), *archive])
 
     @cached_property
     def _all(self) -> dict[str, Any]:
         found: dict[str, Any] = load_document(self.inventory)["all"]
         return found
+
+    @property
+    def placeholders(self) -> dict[str, str]:
+        """Return placeholder -> secret, for the secrets of the stack and those in files that the inventory names."""
+        return secret_placeholders.read_secrets(self.secrets, control_files.secret_texts(self._all["vars"]["cluster"]))
 
     @property
     def target(self) -> str:
@@ -174,7 +186,7 @@ async def _changed_calls(
     """Return (node, task) of every call whose result differs or is missing, and the nodes that took longer than `seconds`."""
     requests = replay.requests(
         layout.product_root(),
-        secret_placeholders.unmask(record.calls, secret_placeholders.read_secrets(phases.secrets)),
+        secret_placeholders.unmask(record.calls, phases.placeholders),
         recording.modules(record),
         seconds,
     )
@@ -216,7 +228,7 @@ def _save(phases: PlaybookRun, inputs: str, root: Mapping[str, bool], notes: Pat
     found = recording.from_recorder_lines(lines, inputs, datetime.now(UTC), root)
     if found:
         recording.write(
-            replace(found, calls=secret_placeholders.mask(found.calls, secret_placeholders.read_secrets(phases.secrets))),
+            replace(found, calls=secret_placeholders.mask(found.calls, phases.placeholders)),
             paths.check_mode_cache(phases.stack),
         )
     else:

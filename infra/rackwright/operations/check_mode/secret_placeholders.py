@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,9 +13,18 @@ _SHORTEST: Final = 8
 """Minimum length of a secret in characters: generated secrets are longer, and shorter texts occur in ordinary words."""
 
 
-def read_secrets(file: Path) -> dict[str, str]:
-    """Return placeholder -> secret, the longest first, because a secret may contain another one."""
-    found = sorted(_strings(load_yaml(file.read_text(encoding="utf-8"))), key=lambda text: (-len(text), text))
+def is_too_short(secret: str) -> bool:
+    """Return whether a secret cannot be told from ordinary words."""
+    return 0 < len(secret) < _SHORTEST
+
+
+def read_secrets(file: Path, others: Iterable[str] = ()) -> dict[str, str]:
+    """Return placeholder -> secret, the longest first, because a secret may contain another one.
+
+    Arguments contain `others` as they are, and within JSON.
+    """
+    written = [form for text in others for form in (text, json.dumps(text)[1:-1])]
+    found = sorted(_strings([load_yaml(file.read_text(encoding="utf-8")), written]), key=lambda text: (-len(text), text))
     return {f"\N{SYMBOL FOR SUBSTITUTE}secret {number}\N{SYMBOL FOR SUBSTITUTE}": text for number, text in enumerate(dict.fromkeys(found))}
 
 

@@ -1,0 +1,36 @@
+"""Files of this machine that roles copy to nodes: the inventory names them, and their content is in no other input of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+_SECRET: Final = frozenset({"secret_file", "password_file", "token_file"})
+_PUBLIC: Final = frozenset({"authority_file", "ca_file"})
+"""Fields of the inventory's schema with files "on the control machine"."""
+
+
+def named_files(value: Any) -> list[Path]:
+    """Return the files that the inventory's variables name and that exist, each once."""
+    return sorted({path for _, path in _named(value) if path.is_file()})
+
+
+def secret_texts(value: Any) -> list[str]:
+    """Return the content of those that hold secrets, without the white space around it."""
+    return [
+        path.read_text(encoding="utf-8", errors="replace").strip() for name, path in _named(value) if name in _SECRET and path.is_file()
+    ]
+
+
+def _named(value: Any) -> Iterator[tuple[str, Path]]:
+    """Yield field and path of each file."""
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            if name in _SECRET | _PUBLIC and isinstance(part, str):
+                yield name, Path(part).expanduser()
+            else:
+                yield from _named(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _named(part)
