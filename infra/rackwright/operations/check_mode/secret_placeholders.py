@@ -14,7 +14,7 @@ _SHORTEST: Final = 8
 
 
 def is_too_short(secret: str) -> bool:
-    """Return whether a secret cannot be told from ordinary words."""
+    """Return whether a secret may also be a part of ordinary words."""
     return 0 < len(secret) < _SHORTEST
 
 
