@@ -59,6 +59,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: item.path.name == "test_destroy.py")
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Run one test more than there are processors where tests wait for nodes (docs/performance.md has the time of both)."""
+    waits = config.getoption("--tier") == "test" and "PYTEST_XDIST_AUTO_NUM_WORKERS" not in os.environ
+    return len(os.sched_getaffinity(0)) + 1 if waits else None
+
+
 class _LabScheduling(LoadScopeScheduling):  # type: ignore[misc]
     """Tests of one file, and those of one lab, run in one worker. (xdist_group has no effect with pytest-xdist 3.8 and pytest 9.2.)"""
 
