@@ -23,6 +23,7 @@ def test_logins_are_written_for_root_alone(steps: Any, tmp_path: Path, monkeypat
     given = {
         "slurm_power_bmc_bmcs": {"worker0": pinned, "worker1": signed},
         "slurm_power_bmc_suspend_timeout": 600,
+        "slurm_power_bmc_resume_timeout": 1200,
         "slurm_power_bmc_archive": str(archive),
     }
     ran = steps("slurm_power_bmc", "service", variables=given, tools={}, words="--check")
@@ -33,7 +34,7 @@ def test_logins_are_written_for_root_alone(steps: Any, tmp_path: Path, monkeypat
     logins = files["/etc/rackwright/bmc-power.json"]
     assert (logins["mode"], logins["owner"], logins["sensitive"]) == ("0600", "root", True)
     content = json.loads(logins["content"])
-    assert content["suspend_timeout_s"] == 600
+    assert (content["suspend_timeout_s"], content["resume_timeout_s"]) == (600, 1200)
     assert {name: (one["password"], one["certificate"], one["ca_file"]) for name, one in content["nodes"].items()} == {
         "worker0": (PASSWORD, "AA:01", None),
         "worker1": (PASSWORD, None, "/etc/rackwright/bmc-authorities/worker1.pem"),

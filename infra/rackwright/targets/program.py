@@ -11,8 +11,6 @@ from typing import Any, Final
 import pulumi
 
 from rackwright import layout, rules
-from rackwright.drivers.bmc.archive import archive_digest
-from rackwright.drivers.power import switches_machines
 from rackwright.errors import UndeterminedError
 from rackwright.impact import Action, ClusterPlan, PlannedChange, impact
 from rackwright.inventory import applied, paths, site_playbooks
@@ -111,7 +109,12 @@ def converge_digests(described: ClusterPlan) -> dict[str, str]:
     """Return digests of what Converge applies, the user's own playbooks included."""
     own = [file for files in site_playbooks.listed(described.cluster).values() for file in files]
     found = digests.converge(layout.product_root(), site_playbooks.parts(own), paths.project_root())
-    return found | ({"power_archive": archive_digest()} if switches_machines(described.plan.to_data()["scheduler"]) else {})
+    saving = described.plan.scheduler.power_saving
+    if saving is None or not saving.bmcs:
+        return found
+    from rackwright.drivers.bmc.archive import archive_digest  # Few stacks need it, and each `up` would import it.
+
+    return found | {"power_archive": archive_digest()}
 
 
 def verification_digests() -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from rackwright.drivers.power import PowerSavingNodes
 from rackwright.drivers.ssh_login import ConnectBudget, HostUnreachableError
+from rackwright.inventory import paths
 from rackwright.provider.hosts import host
 from rackwright.provider.hosts.host import Host
 from rackwright.provider.protocol.resource import RecordedState, RequestContext
@@ -95,9 +97,13 @@ def test_machine_that_slurm_powered_down_does_not_differ(
     operation: RequestContext, monkeypatch: pytest.MonkeyPatch, suspended: bool, status: str
 ) -> None:
     async def answer(stack: str, saving: PowerSavingNodes, node: str) -> bool:
+        assert (saving.controller, saving.nodes, node) == ("login0", ("worker0",), "worker0")
         return suspended
 
-    monkeypatch.setattr(host, "from_inventory", lambda *_: PowerSavingNodes("login0", ("worker0",), idle_s=300, cycle_s=90))
+    saving = {"idle_s": 300, "suspend_timeout_s": 30, "resume_timeout_s": 60, "nodes": ["worker0", "worker1"]}
+    cluster = {"scheduler": {"controllers": ["login0"], "power_saving": saving}}
+    paths.prepare("rack")
+    paths.inventory("rack").write_text(json.dumps({"all": {"vars": {"handover": {}, "cluster": cluster}, "hosts": {}, "children": {}}}))
     monkeypatch.setattr(host, "is_suspended", answer)
     seen = asyncio.run(Host().read(operation, RecordedState("worker0", _INPUTS, {**_INPUTS, **_KNOWN})))
     assert seen is not None and seen.inputs is not None and seen.inputs["status"] == status

@@ -1,8 +1,8 @@
 """The service on a controller that switches machines off and on for Slurm's power saving, through their BMCs.
 
 Run on the node as the program of an archive (archive.py): `rackwright-bmc-power SETTINGS [FOLDER]`. SETTINGS is a JSON file with `nodes`
-(by name: the fields of BmcLogin, and `kind`) and `suspend_timeout_s`. In FOLDER, Slurm's programs write one file for each request
-(roles/slurm_controller/README.md, "Power saving").
+(by name: the fields of BmcLogin, and `kind`), `suspend_timeout_s` and `resume_timeout_s`. In FOLDER, Slurm's programs write one file for
+each request (roles/slurm_controller/README.md, "Power saving").
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 import os
 import stat
 import sys
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -82,8 +83,11 @@ def delete_request(folder: Path, request: PowerRequest) -> None:
 class PowerService:
     """Executes the requests of all nodes, those of a node one after the other."""
 
-    def __init__(self, folder: Path, nodes: Mapping[str, Mapping[str, Any]], shutdown_s: float, *, poll: float = _STATE_POLL) -> None:
-        self._folder, self._nodes, self._shutdown, self._poll = folder, nodes, shutdown_s, poll
+    def __init__(
+        self, folder: Path, nodes: Mapping[str, Mapping[str, Any]], suspend_s: float, resume_s: float, *, poll: float = _STATE_POLL
+    ) -> None:
+        self._folder, self._nodes, self._shutdown, self._poll = folder, nodes, suspend_s, poll
+        self._valid_s = {"suspend": suspend_s, "resume": resume_s}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._not_before: dict[str, float] = {}
         self._failures: dict[str, int] = {}
@@ -97,14 +101,22 @@ class PowerService:
             await asyncio.sleep(_POLL)
 
     def start_requests(self) -> list[asyncio.Task[None]]:
-        """Start each request whose node has none running, and return all tasks that run."""
+        """Start each request whose node has none running, and return all tasks that run.
+
+        A request that is older than the time for which Slurm waits is deleted: jobs may run on the node since.
+        """
         now = asyncio.get_running_loop().time()
         for node, task in list(self._running.items()):
             if task.done():
                 del self._running[node]
                 task.result()
         for node, request in read_requests(self._folder, self._nodes).items():
-            if node not in self._running and now >= self._not_before.get(node, 0.0):
+            if node in self._running or now < self._not_before.get(node, 0.0):
+                continue
+            if time.time() - request.requested_ns / 1e9 > self._valid_s[request.action]:
+                report(f"{request.action} {node}: older than {self._valid_s[request.action]:.0f} s; not executed")
+                delete_request(self._folder, request)
+            else:
                 self._running[node] = asyncio.create_task(self._execute(request))
         return list(self._running.values())
 
@@ -193,5 +205,5 @@ def main() -> None:
     """Execute requests until systemd stops the program."""
     settings = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     folder = Path(sys.argv[2]) if len(sys.argv) > 2 else _FOLDER
-    service = PowerService(folder, settings["nodes"], float(settings["suspend_timeout_s"]))
+    service = PowerService(folder, settings["nodes"], float(settings["suspend_timeout_s"]), float(settings["resume_timeout_s"]))
     asyncio.run(service.run())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -104,8 +106,19 @@ class Host(Resource):
 
 
 def _power_saving(stack: str, node: str) -> PowerSavingNodes | None:
-    """Return the power saving of a machine that Slurm may have powered down, or None."""
-    return from_inventory(paths.inventory(stack), [node])
+    """Return the power saving of a machine that Slurm may have powered down; None for others, and without a readable inventory."""
+    file = paths.inventory(stack)
+    try:
+        found = _read_power_saving(file, file.stat().st_mtime_ns)
+    except (OSError, RackwrightError):
+        return None
+    return replace(found, nodes=(node,)) if found is not None and node in found.nodes else None
+
+
+@lru_cache(maxsize=1)
+def _read_power_saving(inventory: Path, _mtime_ns: int) -> PowerSavingNodes | None:
+    """Read the inventory once for all machines of a refresh."""
+    return from_inventory(inventory)
 
 
 def _reporter(operation: RequestContext) -> Callable[[str], object]:
