@@ -22,7 +22,8 @@ _POLLS: Final = 4.0
 """Seconds for two polls in which Slurm reads the power of its nodes (slurm.conf, power_save_interval)."""
 _ANSWER: Final = 10.0
 """Seconds for one scontrol at the controller: slurmctld has MessageTimeout (10 s by default, slurm.conf(5)) to reply."""
-_SUSPENDED: Final = frozenset({"POWERED_DOWN", "POWERING_DOWN"})
+_WITHOUT_POWER: Final = frozenset({"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP"})
+"""States of nodes that may be off: also of one that boots, which Slurm sets down if it is not ready in time."""
 _AS_ROOT: Final = "sh -c " + shlex.quote('[ $(id -u) = 0 ] || exec sudo -n "$0" "$@"; exec "$0" "$@"')
 """Start of a command that runs as root: login users of clouds and of existing machines have passwordless sudo."""
 _WAKE: Final = r"""
@@ -86,7 +87,7 @@ def from_inventory(inventory: Path, only: Collection[str] = ()) -> PowerSavingNo
 
 
 async def is_suspended(stack: str, power_saving: PowerSavingNodes, node: str) -> bool:
-    """Return whether Slurm has powered a node down, or is doing so; False as well where the controller does not tell."""
+    """Return whether Slurm has powered a node down, or changes its power now; False as well without an answer of the controller."""
     try:
         if await ssh_connections.connect_all(stack, [power_saving.controller], within=_ANSWER):
             return False
@@ -94,7 +95,7 @@ async def is_suspended(stack: str, power_saving: PowerSavingNodes, node: str) ->
     except RackwrightError:
         return False
     states = next((word for word in ended.stdout.split() if word.startswith("State=")), "")
-    return ended.ok and not _SUSPENDED.isdisjoint(states.removeprefix("State=").split("+"))
+    return ended.ok and not _WITHOUT_POWER.isdisjoint(states.removeprefix("State=").split("+"))
 
 
 async def ignore_progress(_text: str) -> None:

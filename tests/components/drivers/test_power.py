@@ -213,7 +213,7 @@ def test_wake_runs_as_root(tmp_path: Path, user: int, said: str) -> None:
     [
         ("NodeName=worker0 State=IDLE+POWERED_DOWN ThreadsPerCore=1", 0, True),
         ("NodeName=worker0 State=IDLE+POWERING_DOWN ThreadsPerCore=1", 0, True),
-        ("NodeName=worker0 State=IDLE+POWERING_UP ThreadsPerCore=1", 0, False),
+        ("NodeName=worker0 State=IDLE+POWERING_UP ThreadsPerCore=1", 0, True),
         ("NodeName=worker0 State=DOWN+NOT_RESPONDING ThreadsPerCore=1 Reason=was State=POWERED_DOWN", 0, False),
         ("slurm_load_nodes error: Unable to contact slurm controller (connect failure)", 1, False),
         ("", 0, False),

@@ -92,13 +92,19 @@ def test_machine_that_is_only_read_has_a_third_of_the_time(monkeypatch: pytest.M
     assert [budget.seconds for budget in given] == [30]
 
 
-@pytest.mark.parametrize(("suspended", "status"), [(True, "usable"), (False, "worker0: no SSH server answers")], ids=["asleep", "lost"])
+@pytest.mark.parametrize(
+    ("answers", "status"),
+    [([True], "usable"), ([False, True], "usable"), ([False, False], "worker0: no SSH server answers")],
+    ids=["asleep", "suspended-meanwhile", "lost"],
+)
 def test_machine_that_slurm_powered_down_does_not_differ(
-    operation: RequestContext, monkeypatch: pytest.MonkeyPatch, suspended: bool, status: str
+    operation: RequestContext, monkeypatch: pytest.MonkeyPatch, answers: list[bool], status: str
 ) -> None:
     async def answer(stack: str, saving: PowerSavingNodes, node: str) -> bool:
         assert (saving.controller, saving.nodes, node) == ("login0", ("worker0",), "worker0")
-        return suspended
+        return asked.pop(0)
+
+    asked = list(answers)
 
     saving = {"idle_s": 300, "suspend_timeout_s": 30, "resume_timeout_s": 60, "nodes": ["worker0", "worker1"]}
     cluster = {"scheduler": {"controllers": ["login0"], "power_saving": saving}}
@@ -106,4 +112,4 @@ def test_machine_that_slurm_powered_down_does_not_differ(
     paths.inventory("rack").write_text(json.dumps({"all": {"vars": {"handover": {}, "cluster": cluster}, "hosts": {}, "children": {}}}))
     monkeypatch.setattr(host, "is_suspended", answer)
     seen = asyncio.run(Host().read(operation, RecordedState("worker0", _INPUTS, {**_INPUTS, **_KNOWN})))
-    assert seen is not None and seen.inputs is not None and seen.inputs["status"] == status
+    assert seen is not None and seen.inputs is not None and (seen.inputs["status"], asked) == (status, [])

@@ -79,12 +79,14 @@ class Host(Resource):
         """
         if state.inputs["out"]:
             return LiveResource(state.id, state.outputs)
-        saving = _power_saving(operation.stack, state.inputs["name"])
-        if saving is not None and await is_suspended(operation.stack, saving, state.inputs["name"]):
-            return LiveResource(state.id, {**state.outputs, "status": _USABLE}, inputs={**state.inputs, "status": _USABLE})
+        as_recorded = LiveResource(state.id, {**state.outputs, "status": _USABLE}, inputs={**state.inputs, "status": _USABLE})
+        if await _is_suspended(operation.stack, state.inputs["name"]):
+            return as_recorded
         try:
             seen = await asyncio.to_thread(_look, operation.stack, state.inputs, adopted=True)
         except RackwrightError as error:
+            if await _is_suspended(operation.stack, state.inputs["name"]):  # Since the first query.
+                return as_recorded
             return LiveResource(state.id, {**state.outputs, "status": error.cause}, inputs={**state.inputs, "status": error.cause})
         return LiveResource(state.id, {**state.outputs, **seen, "status": _USABLE}, inputs={**state.inputs, "status": _USABLE})
 
@@ -103,6 +105,11 @@ class Host(Resource):
             await asyncio.to_thread(_let_go, operation.stack, state.inputs)
         except (HostUnreachableError, LoginRefusedError) as error:
             await operation.warn(f"{error.cause}; its configuration and the stack's key remain")
+
+
+async def _is_suspended(stack: str, node: str) -> bool:
+    saving = _power_saving(stack, node)
+    return saving is not None and await is_suspended(stack, saving, node)
 
 
 def _power_saving(stack: str, node: str) -> PowerSavingNodes | None:
