@@ -105,6 +105,20 @@ def test_mount_over_files_is_refused(run: Any, disk: dict[str, str]) -> None:
     assert not any(Path(disk["device"]).read_bytes())
 
 
+def test_empty_directories_of_a_package_are_kept(run: Any, disk: dict[str, str]) -> None:
+    (Path(disk["mount"]) / "slurmd" / "spool").mkdir(parents=True)
+    (Path(disk["mount"]) / "slurmd").chmod(0o700)
+    assert run(disks, {"disks": [disk]})["formatted"] == [disk["device"]]
+    listed = subprocess.run(["debugfs", "-R", "ls -p /", disk["device"]], capture_output=True, text=True, check=True).stdout
+    assert "/040700/0/0/slurmd//" in listed
+
+
+def test_link_among_empty_directories_is_refused(run: Any, disk: dict[str, str], tmp_path: Path) -> None:
+    (Path(disk["mount"]) / "slurmd").mkdir(parents=True)
+    (Path(disk["mount"]) / "slurmd" / "state").symlink_to(tmp_path)
+    assert "would hide - nothing was mounted" in run(disks, {"disks": [disk]})["msg"]
+
+
 def test_mounted_disk_hides_no_files(run: Any, disk: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     on(disk, "mkfs.ext4", "-q", "-F")
     Path(disk["mount"]).mkdir()

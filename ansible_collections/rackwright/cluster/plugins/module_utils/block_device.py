@@ -38,8 +38,14 @@ def arrays_of(device: str) -> list[str]:
 
 
 def hides(mount: str) -> bool:
-    """Return whether mounting there would hide files."""
-    return not os.path.ismount(mount) and os.path.isdir(mount) and bool(os.listdir(mount))
+    """Return whether mounting there would hide files, links or another mounted file system. Packages leave empty directories."""
+    if os.path.ismount(mount):
+        return False
+    for folder, directories, files in os.walk(mount):
+        inside = [os.path.join(folder, name) for name in directories]
+        if files or any(os.path.islink(path) or os.path.ismount(path) for path in inside):
+            return True
+    return False
 
 
 def call(*command: str) -> str:

@@ -26,7 +26,7 @@ options:
     required: true
     suboptions:
       device: {type: path, required: true, description: "Block device, preferably by a persistent name such as C(/dev/disk/by-id/…)."}
-      mount: {type: path, required: true, description: Mount point; it must not contain files.}
+      mount: {type: path, required: true, description: "Mount point without files; a new file system gets its empty directories."}
   keep_files:
     description:
       - Whether files at a mount point are those of the node's image. A new file system then starts with a copy of them, and a disk with
@@ -104,8 +104,9 @@ class Disks:
         raise DiskError(f"{device}: {there} - check that the disk is attached to this node and run `lsblk` there")
 
     def format(self, device: str, mount: str) -> None:
-        """Format the disk, with the files of its mount point if there are any. Without -F, mkfs refuses a disk that is in use."""
-        call("mkfs.ext4", "-q", *(("-d", mount) if hides(mount) else ()), device)
+        """Format the disk, with the content of its mount point. Without -F, mkfs refuses a disk that is in use."""
+        kept = ("-d", mount) if os.path.isdir(mount) and not os.path.ismount(mount) and os.listdir(mount) else ()
+        call("mkfs.ext4", "-q", *kept, device)
 
 
 def main() -> None:
