@@ -17,6 +17,7 @@ from typing import Any, Final
 from rackwright.drivers import ssh_connections
 from rackwright.errors import RackwrightError
 from rackwright.inventory.reader import load_document
+from rackwright.remote.command import AS_ROOT
 
 _POLLS: Final = 4.0
 """Seconds for two polls in which Slurm reads the power of its nodes (slurm.conf, power_save_interval)."""
@@ -24,8 +25,6 @@ _ANSWER: Final = 10.0
 """Seconds for one scontrol at the controller: slurmctld has MessageTimeout (10 s by default, slurm.conf(5)) to reply."""
 _WITHOUT_POWER: Final = frozenset({"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP"})
 """States of nodes that may be off: also of one that boots, which Slurm sets down if it is not ready in time."""
-_AS_ROOT: Final = "sh -c " + shlex.quote('[ $(id -u) = 0 ] || exec sudo -n "$0" "$@"; exec "$0" "$@"')
-"""Start of a command that runs as root: login users of clouds and of existing machines have passwordless sudo."""
 _WAKE: Final = r"""
 exec 2>&1 9>/run/rackwright-wake
 until=$(($(date +%s) + $2)) nodes=$1
@@ -120,7 +119,7 @@ async def wake_nodes(
 
     async def wake(patience: float) -> str:
         """Resume all nodes. Return the reason why some may still be suspended, in Slurm's words."""
-        command = f"{_AS_ROOT} sh -c {shlex.quote(_WAKE)} wake {','.join(power_saving.nodes)} {patience:.0f}"
+        command = f"{AS_ROOT} sh -c {shlex.quote(_WAKE)} wake {','.join(power_saving.nodes)} {patience:.0f}"
         try:
             ended = await ssh_connections.run_ssh(stack, power_saving.controller, command, timeout=patience + _ANSWER)
         except RackwrightError as error:

@@ -16,6 +16,8 @@ from typing import Any, Final
 
 from rackwright.errors import RackwrightError
 
+AS_ROOT: Final = "sh -c " + shlex.quote('[ $(id -u) = 0 ] || exec sudo -n "$0" "$@"; exec "$0" "$@"')
+"""Start of a command that runs as root: login users of clouds and of existing machines have passwordless sudo."""
 PACKAGE: Final = "rackwright.remote.programs"
 MAX_ARGUMENT: Final = 128 * 1024
 """Bytes of one argument of a command, its final null byte included: MAX_ARG_STRLEN, 32 pages of 4 KiB (execve(2))."""

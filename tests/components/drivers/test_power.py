@@ -17,6 +17,7 @@ from support.hang import HANG_SECONDS
 from rackwright.drivers import power as driver
 from rackwright.drivers.power import PowerSavingNodes, wake_nodes
 from rackwright.drivers.process import CompletedProcess
+from rackwright.remote.command import AS_ROOT
 
 SAVING = {"idle_s": 300, "suspend_timeout_s": 30, "resume_timeout_s": 60, "nodes": ["worker0", "worker1"]}
 SCHEDULER: dict[str, Any] = {"controllers": ["ctl0", "ctl1"], "power_saving": SAVING}
@@ -201,7 +202,7 @@ def test_wake_runs_as_root(tmp_path: Path, user: int, said: str) -> None:
         (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
         (tmp_path / name).chmod(0o755)
     inner = "sh" if user else str(tmp_path / "inner")
-    command = f"{driver._AS_ROOT} {inner} -c true wake"
+    command = f"{AS_ROOT} {inner} -c true wake"
     done = subprocess.run(
         ["sh", "-c", command], capture_output=True, text=True, check=True, env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     )

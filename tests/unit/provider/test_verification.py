@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rackwright.drivers import node_health
 from rackwright.drivers.check_runner import RunOutcome
+from rackwright.drivers.process import CompletedProcess, ProcessTimeoutError
 from rackwright.drivers.supervision import INTERRUPTED
 from rackwright.inventory import paths
 from rackwright.provider.protocol.property_values import UNKNOWN
 from rackwright.provider.protocol.resource import RecordedState, RequestContext
 from rackwright.provider.stack import verification
 from rackwright.provider.stack.verification import Verification, _reasons
+from rackwright.remote.command import AS_ROOT
 
 
 def check(name: str, node: str, verdict: str, reason: str = "") -> dict[str, Any]:
@@ -91,3 +95,45 @@ def test_preview_leaves_the_verdict_unknown() -> None:
     assert {key: value for key, value in foreseen.items() if key not in news} == dict.fromkeys(
         ("verdict", "reasons", "totals", "finished", "run"), UNKNOWN
     )
+
+
+DRAINED = {
+    **check("slurm.node_is_usable", "worker0", "failed"),
+    "found": "drain+idle (rackwright: node.memory_matches_plan: expected at least 95% of 1024 MiB, found 929 MiB)",
+}
+CORDONED = {**check("slurm.node_is_usable", "worker1", "failed"), "found": "drain+idle (new DIMM, alice)"}
+ROLLING = {**check("slurm.node_is_usable", "worker2", "failed"), "found": "drain+idle (rackwright: rolling update)"}
+
+
+def test_nodes_that_drained_themselves_are_checked_again_before_their_state_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fault was repaired since the last report, and Slurm's interval has not passed: `up` would report an old drain."""
+    monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path))
+    paths.prepare("lab")
+    paths.report("lab").write_text(json.dumps(report(DRAINED, CORDONED, ROLLING, check("node.disk_space", "worker3", "failed"))))
+    steps: list[str] = []
+
+    async def remember(stack: str, name: str, command: str, *, timeout: float) -> CompletedProcess:
+        steps.append(f"{name}: {command.removeprefix(AS_ROOT).strip()}")
+        raise ProcessTimeoutError(f"ended after {timeout} s")
+
+    async def run(*_: Any) -> dict[str, Any]:
+        steps.append("checks")
+        return {**report(), "totals": {}, "started": ""}
+
+    async def publish(*_: Any) -> list[str]:
+        return []
+
+    monkeypatch.setattr(node_health.ssh_connections, "run_ssh", remember)
+    monkeypatch.setattr(verification, "_run", run)
+    monkeypatch.setattr(verification, "report_from_dict", lambda found: found)
+    monkeypatch.setattr(verification, "publish_verification", publish)
+    monkeypatch.setattr(verification, "_spans", lambda *_: ())
+    operation = RequestContext("urn", "lab", "verification", preview=False, status=said, info=said, warn=said)
+    made = asyncio.run(Verification().create(operation, {"level": "smoke"}))
+    assert (made.outputs["verdict"], steps) == ("passed", ["worker0: /usr/local/sbin/rackwright-node-health --now", "checks"])
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"checks": [{"id": "slurm.node_is_usable[worker0]"}]}'])
+def test_unreadable_report_names_no_drained_node(tmp_path: Path, text: str) -> None:
+    (tmp_path / "report.json").write_text(text)
+    assert node_health.drained_nodes(tmp_path / "report.json") == node_health.drained_nodes(tmp_path / "none.json") == []

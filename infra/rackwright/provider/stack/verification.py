@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from rackwright.drivers import node_health
 from rackwright.drivers.check_runner import run_checks
 from rackwright.drivers.power import from_inventory, wake_nodes
 from rackwright.drivers.supervision import INTERRUPTED, current
@@ -75,6 +76,9 @@ class Verification(Resource):
 
     async def _verify(self, operation: RequestContext, news: Properties) -> LiveResource:
         began = time.time()
+        if drained := node_health.drained_nodes(paths.report(operation.stack)):
+            await operation.status(f"checking again: {', '.join(drained)}, which drained themselves")
+            await node_health.check_again(operation.stack, drained)
         report = await _run(operation, news["level"], paths.results(operation.stack))
         if why := tracing.record(operation.stack, _spans(began, report)):
             await operation.warn(why)
