@@ -23,6 +23,7 @@ _MADE = {
     "rackwright:lab:Image": {"image": "localhost/node:1"},
     "rackwright:lab:Node": {"instance_uid": "life-1"},
     "rackwright:vm:Image": {"folder": "/images/1"},
+    "rackwright:vm:CloudImage": {"folder": "/images/2"},
     "rackwright:vm:Network": {"folder": "/machines/network", "revision": "r1"},
     "rackwright:vm:Volume": {"file": "/machines/volumes/1.raw", "device": "/dev/disk/by-id/virtio-rw1"},
     "rackwright:vm:Node": {"instance_uid": "life-1"},

@@ -13,6 +13,7 @@ from rackwright.inventory import paths
 from rackwright.stackfile.load import CONFIG_KEY
 from rackwright.targets import program
 from rackwright.targets.lab import host_requirements
+from rackwright.targets.vm import host_requirements as vm_requirements
 from rackwright.yaml_loader import load_yaml
 
 
@@ -81,6 +82,29 @@ def test_flannel_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_requirements, "rootless", lambda: False)
     data: dict[str, Any] = load_yaml(paths.stack_file("lab-k8s-flannel").read_text())["config"][CONFIG_KEY]
     assert program.load(data, "lab-k8s-flannel").plan.scheduler.cni == "flannel"  # type: ignore[union-attr]
+
+
+def test_unusable_cloud_image_is_refused_with_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the first resource, and without Podman, which builds no image then."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(vm_requirements, "_found", lambda program: program not in ("podman", "mke2fs"))
+    monkeypatch.setattr(vm_requirements, "qemu_version", lambda: "QEMU emulator version 10.0.2")
+    data: dict[str, Any] = load_yaml(paths.stack_file("lab-vm-small").read_text())["config"][CONFIG_KEY]
+    monkeypatch.setattr(paths, "stack_file", lambda stack: tmp_path / f"Pulumi.{stack}.yaml")
+
+    def load_changed() -> Any:
+        paths.stack_file("lab-vm-small").write_text(yaml.safe_dump({"config": {CONFIG_KEY: data}}, sort_keys=False))
+        return program.load(data, "lab-vm-small")
+
+    data["target"]["cloud_image"] = {"file": str(tmp_path / "noble.img"), "digest": "sha256:" + 64 * "a"}
+    with pytest.raises(pulumi.RunError, match=r"target\.cloud_image: .*noble\.img: cannot be read: No such file or directory"):
+        load_changed()
+    (tmp_path / "noble.img").write_bytes(b"<html>404 Not Found</html>")
+    with pytest.raises(pulumi.RunError, match="has the digest sha256:"):
+        load_changed()
+    del data["target"]["cloud_image"]
+    with pytest.raises(pulumi.RunError, match="mke2fs, podman not installed"):
+        load_changed()
 
 
 class TestRootlessLab:

@@ -10,6 +10,10 @@ from support.ethernet import ethernet, udp
 
 from rackwright.drivers.vm.network.forwarding import Network
 from rackwright.drivers.vm.network.topology import Topology, parse
+from rackwright.inventory import Host, inventory
+from rackwright.model.targets.cloud_image import CloudImage
+from rackwright.model.targets.hosts import HostsOs
+from rackwright.plan import Plan
 from rackwright.targets.vm.network import planned_topology
 
 
@@ -68,6 +72,29 @@ def test_machine_that_is_not_on_the_fabric_has_no_rails() -> None:
 def test_only_login_machine_forwards_a_port() -> None:
     published = {name: inputs["published"] for name, inputs in built(committed("lab-vm")).of("rackwright:vm:Node").items()}
     assert published == {"login0": ["127.0.0.1:2237:22"], "worker0": [], "worker1": [], "storage0": []}
+
+
+CLOUD_IMAGE = CloudImage(file="~/images/noble.img", digest="sha256:" + 64 * "a")
+
+
+def on_cloud_image(stack: str) -> Plan:
+    """Return a committed plan whose machines start from a vendor's image."""
+    plan = committed(stack)
+    return plan.model_copy(update={"target": plan.target.model_copy(update={"os": HostsOs.UBUNTU_24_04, "cloud_image": CLOUD_IMAGE})})
+
+
+def test_vendors_image_replaces_the_one_that_is_built() -> None:
+    made = built(on_cloud_image("lab-vm-small"))
+    assert made.of("rackwright:vm:CloudImage") == {"machine-image": {"file": CLOUD_IMAGE.file, "digest": CLOUD_IMAGE.digest}}
+    assert made.of("rackwright:vm:Image") == made.of("rackwright:lab:Image") == {}
+    machine = made.of("rackwright:vm:Node")["login0"]
+    assert (machine["image"], machine["cloud_image"]) == ("/images/2", True)
+    assert "cloud_image" not in built(committed("lab-vm-small")).of("rackwright:vm:Node")["login0"]
+
+
+def test_roles_install_their_packages_on_a_vendors_image() -> None:
+    host = {"login0": Host(name="login0", address="10.76.0.16", public_key="ssh-ed25519 AAAA", instance_uid="1")}
+    assert inventory(on_cloud_image("lab-vm-small"), host)["all"]["vars"]["cluster"]["preinstalled_roles"] == []
 
 
 def test_repaired_network_is_verified_again() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,11 @@ from typing import Any
 
 import pytest
 from support.project import Project, clone
+
+_BOOT = 900
+"""Seconds for an emulated machine to come back after a reboot."""
+_REGISTERED = 300
+"""Seconds in which slurmctld, itself rebooted, asks each node for its state: at intervals of a third of SlurmdTimeout (slurm.conf(5))."""
 
 
 @contextmanager
@@ -67,6 +73,26 @@ def process_of(project: Project, *parts: str) -> int:
     """Return the process of a machine (`nodes`, NODE) or of the network (`network`)."""
     row = json.loads((folder(project, *parts) / "process.json").read_text(encoding="utf-8"))
     return int(row["pid"])
+
+
+def reboot(project: Project, node: str) -> None:
+    """Reboot a guest, and wait until all its services have started."""
+    before, deadline = boot_id(project, node), time.monotonic() + _BOOT
+    project.ssh(node, "systemd-run --on-active=1 systemctl reboot")
+    while time.monotonic() < deadline:
+        time.sleep(5)
+        said = project.ssh(node, "cat /proc/sys/kernel/random/boot_id; systemctl is-system-running --wait")
+        if said.ok and said.output.split()[0] != before:
+            return
+    raise AssertionError(f"{node} did not boot again within {_BOOT} s: {said.end}")
+
+
+def verify_until_passed(project: Project) -> None:
+    """Verify again and again until it passes, or fail after the time in which slurmctld asks its nodes for their state."""
+    deadline = time.monotonic() + _REGISTERED
+    while not (said := project.rackwright("verify", project.stack, timeout=1800)).ok and time.monotonic() < deadline:
+        time.sleep(10)
+    assert said.ok, said.end
 
 
 def boot_id(project: Project, node: str) -> str:

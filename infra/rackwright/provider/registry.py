@@ -20,6 +20,7 @@ _CLASSES = {
     "rackwright:lab:Node": "rackwright.provider.lab.node:Node",
     "rackwright:lab:PowerManager": "rackwright.provider.lab.power:PowerManager",
     "rackwright:lab:Volume": "rackwright.provider.lab.volume:Volume",
+    "rackwright:vm:CloudImage": "rackwright.provider.vm.cloud_image:CloudImage",
     "rackwright:vm:Image": "rackwright.provider.vm.image:Image",
     "rackwright:vm:Network": "rackwright.provider.vm.network:Network",
     "rackwright:vm:Node": "rackwright.provider.vm.node:Node",

@@ -14,12 +14,12 @@ from standins import qemu
 from support.killing import kill
 
 from rackwright.drivers.vm import machine
-from rackwright.drivers.vm.credentials import Identity
+from rackwright.drivers.vm.identity import Identity
 from rackwright.drivers.vm.machine_spec import MachineSpec
 from rackwright.errors import RackwrightError, UndeterminedError
 from rackwright.processes import start_time
 
-IDENTITY = Identity(hostname="n", host_key="SECRET-HOST-KEY", host_public_key="ssh-ed25519 A", authorized_key="ssh-ed25519 B", networks={})
+IDENTITY = Identity(hostname="n", host_key="SECRET-HOST-KEY", host_public_key="ssh-ed25519 A", authorized_key="ssh-ed25519 B", cards=())
 
 
 @pytest.fixture

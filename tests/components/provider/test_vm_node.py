@@ -250,7 +250,7 @@ def test_rails_are_further_cards_with_addresses(inputs: Properties) -> None:
         ("eth1", "02:00:00:00:00:11", 4400, "../../network/n.eth1.sock"),
         ("eth2", "02:00:00:00:00:12", 4400, "../../network/n.eth2.sock"),
     ]
-    credential = (folder / "credentials" / "network.network.30-eth2").read_bytes().partition(b"=")[2]
+    credential = (folder / "credentials" / "network.network.10-eth2").read_bytes().partition(b"=")[2]
     assert "Address=198.18.1.24/24" in base64.b64decode(credential).decode() and "MTUBytes=4400" in base64.b64decode(credential).decode()
 
 

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-import yaml
 from support.emulated_machines import EmulatedMachines, missing_requirements
-from support.project import ROOT, Project, clone
+from support.project import Project, clone
+from support.role_packages import packages_of
 
 USER = "admin"
 ADDRESSES = {"login0": "10.20.0.2", "worker0": "10.20.0.3", "worker1": "10.20.0.4", "storage0": "10.20.0.5"}
@@ -23,13 +23,6 @@ ROLES = ("base", "firewall", "moosefs_client", "moosefs_server", "munge", "slurm
 """Roles whose packages are in the image: the emulator takes minutes for a package."""
 UP = 5400
 """Seconds: four emulated machines share two cores with a busy loop."""
-
-
-def packages_of(role: str) -> list[str]:
-    """Return the packages that a role installs with apt."""
-    tasks = yaml.safe_load((ROOT / "roles" / role / "tasks" / "install.yml").read_text(encoding="utf-8"))
-    named = [task["rackwright.cluster.apt"]["name"] for task in tasks if "rackwright.cluster.apt" in task]
-    return [name for names in named for name in ([names] if isinstance(names, str) else names)]
 
 
 @contextmanager

@@ -12,14 +12,10 @@ from pathlib import Path
 import pytest
 from support.busy_host import busy_host
 from support.project import Project
-from support.virtual_machines import boot_id, folder, process_of, processes, virtual_machines
+from support.virtual_machines import boot_id, folder, process_of, processes, reboot, verify_until_passed, virtual_machines
 
 from rackwright.drivers.vm import machine
 
-_BOOT = 900
-"""Seconds for an emulated machine to come back after a reboot."""
-_REGISTERED = 300
-"""Seconds in which slurmctld, itself rebooted, asks each node for its state: at intervals of a third of SlurmdTimeout (slurm.conf(5))."""
 _BUSY = 180
 """Seconds. The kernel panicked after 16 with QEMU 7.2 and after 65 with 10.0, with a thread for each emulated processor."""
 _CHANGES = 500
@@ -88,19 +84,8 @@ def test_kernel_that_changes_its_code_survives_on_a_busy_machine(stack: Project)
 
 
 def test_reboot_of_the_guest_keeps_the_machine_and_everything_returns(stack: Project) -> None:
-    before = boot_id(stack, "login0")
-    stack.ssh("login0", "systemd-run --on-active=1 systemctl reboot")
-    deadline = time.monotonic() + _BOOT
-    while time.monotonic() < deadline:
-        time.sleep(5)
-        said = stack.ssh("login0", "cat /proc/sys/kernel/random/boot_id; systemctl is-system-running --wait")
-        if said.ok and said.output.split()[0] != before:
-            break
-    assert boot_id(stack, "login0") != before
-    deadline = time.monotonic() + _REGISTERED
-    while not (said := stack.rackwright("verify", stack.stack, timeout=1800)).ok and time.monotonic() < deadline:
-        time.sleep(10)
-    assert said.ok, said.end
+    reboot(stack, "login0")
+    verify_until_passed(stack)
 
 
 def test_killed_machine_is_restored_by_up(stack: Project) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,10 @@ from rackwright.time_limits import slowness
 DEVICE: Final = Path("/dev/kvm")
 _PROBE: Final = 15.0
 """Seconds for a kernel to start and panic under KVM; longer on a slow machine. It takes about two. Without an end, no guest code ran."""
+_RESET: Final = bytes.fromhex("baf90c b006 ee f4")
+"""mov dx, 0xcf9; mov al, 6; out dx, al; hlt: the machine's reset control register (Intel ICH9 datasheet, section 13.7.5)."""
+_DISK: Final = 2**20
+"""Bytes of its disk: the firmware reads no disk of one sector."""
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -52,16 +57,33 @@ def kvm_refusal(image: Path) -> str | None:
 
 
 def _try(image: Path) -> str | None:
-    """Start a kernel without a root file system, which panics and reboots: with `-no-reboot`, QEMU ends then."""
-    command = [
-        *(BINARY, "-no-user-config", "-nodefaults", "-display", "none", "-machine", "q35", "-accel", "kvm", "-cpu", "host", "-m", "256M"),
-        *("-kernel", str(image / KERNEL), "-append", "panic=-1 root=/dev/none", "-no-reboot"),
-    ]
+    """Start the image's kernel, or a boot sector where it has none, as guest that ends QEMU."""
+    with tempfile.TemporaryDirectory(prefix="rackwright-") as folder:
+        guest = _kernel_guest(image) if (image / KERNEL).exists() else _sector_guest(Path(folder))
+        return _run(guest)
+
+
+def _kernel_guest(image: Path) -> list[str]:
+    """Return a kernel without a root file system, which panics and reboots: with `-no-reboot`, QEMU ends then."""
+    return ["-kernel", str(image / KERNEL), "-append", "panic=-1 root=/dev/none", "-no-reboot"]
+
+
+def _sector_guest(folder: Path) -> list[str]:
+    """Return a boot sector that resets the processor: with `-no-reboot`, QEMU ends then."""
+    sector = folder / "sector"
+    sector.write_bytes((_RESET.ljust(510, b"\0") + b"\x55\xaa").ljust(_DISK, b"\0"))
+    disk = {"node-name": "sector", "driver": "raw", "read-only": True, "file": {"driver": "file", "filename": str(sector)}}
+    return ["-blockdev", json.dumps(disk), "-device", "virtio-blk-pci,drive=sector,bootindex=0", "-no-reboot"]
+
+
+def _run(guest: list[str], accelerator: str = "kvm", processor: str = "host") -> str | None:
+    machine = ("-no-user-config", "-nodefaults", "-display", "none", "-machine", "q35", "-m", "256M")
+    command = [BINARY, *machine, "-accel", accelerator, "-cpu", processor, *guest]
     limit = _PROBE * slowness()
     try:
         ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit, check=False)
     except subprocess.TimeoutExpired:
-        return f"{DEVICE} exists, and a guest's kernel did not start within {limit:.0f} s"
+        return f"{DEVICE} exists, and no guest ran within {limit:.0f} s"
     except FileNotFoundError:
         return f"{BINARY} is not installed"
     if ended.returncode == 0:

@@ -6,12 +6,11 @@ A machine has its host key before sshd starts for the first time, and the image 
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from rackwright.drivers.vm.command_line import CREDENTIALS
+from rackwright.drivers.vm.identity import CardAddress, Identity
 
 HOST_KEY_FILE: Final = "/etc/ssh/ssh_host_ed25519_key"
 _FILES: Final = (
@@ -20,20 +19,9 @@ _FILES: Final = (
 """tmpfiles.d(5): `^` takes the content from the credential of that name, `+` replaces a file."""
 
 
-@dataclass(frozen=True)
-class Identity:
-    """What makes a machine of the image this one. `host_key` is secret; `networks` are files for systemd-networkd, by name."""
-
-    hostname: str
-    host_key: str
-    host_public_key: str
-    authorized_key: str
-    networks: Mapping[str, str]
-
-
-def network_file(mac: str, address: str, mtu: int) -> str:
-    """Return a file for systemd-networkd that gives a card a static address (`10.0.0.1/24`): systemd.network(5)."""
-    lines = ["[Match]", f"MACAddress={mac}", "", "[Link]", f"MTUBytes={mtu}", "", "[Network]", f"Address={address}"]
+def network_file(card: CardAddress) -> str:
+    """Return a file for systemd-networkd that gives a card its address: systemd.network(5)."""
+    lines = ["[Match]", f"MACAddress={card.mac}", "", "[Link]", f"MTUBytes={card.mtu}", "", "[Network]", f"Address={card.address}"]
     return "\n".join([*lines, "LinkLocalAddressing=no", "IPv6AcceptRA=no", ""])
 
 
@@ -45,7 +33,7 @@ def credentials(identity: Identity) -> dict[str, bytes]:
         "tmpfiles.extra": _FILES,
         "tmpfiles.host-key": identity.host_key,
         "tmpfiles.host-public-key": identity.host_public_key + "\n",
-        **{f"network.network.{name}": text for name, text in identity.networks.items()},
+        **{f"network.network.10-{card.name}": network_file(card) for card in identity.cards},
     }
     return {name: text.encode() for name, text in texts.items()}
 

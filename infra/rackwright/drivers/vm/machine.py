@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Final
 
 from rackwright.drivers.daemon import is_running, terminate
-from rackwright.drivers.vm import credentials, machine_spec, qmp
+from rackwright.drivers.vm import cloud_image, cloud_init, credentials, machine_spec, qmp
 from rackwright.drivers.vm.command_line import BINARY, CONSOLE, OVERLAY, QMP, command_line
-from rackwright.drivers.vm.credentials import Identity
 from rackwright.drivers.vm.emulated_processor import emulated_processor, qemu_version
+from rackwright.drivers.vm.identity import Identity
 from rackwright.drivers.vm.image_build import INITRD, KERNEL, ROOT
 from rackwright.drivers.vm.machine_spec import MachineSpec
 from rackwright.errors import RackwrightError, UndeterminedError
@@ -44,6 +44,8 @@ _END: Final = 5.0
 """Seconds to end after SIGTERM, which ends QEMU without the guest."""
 _PAUSE: Final = 0.05
 """Seconds between two looks at a process that starts. Chosen: short against its start."""
+_CLOUD_DISK: Final = 16 * 2**30
+"""Bytes of a disk on top of a cloud image, as of the image that is built here. The file is sparse."""
 _INHERITED: Final = ("PATH", "HOME", "USER", "TMPDIR", "LANG")
 _PREFIX: Final = re.compile(r"^qemu[\w-]*: (?:-[\w-]+ (?:\{.*\}|\S+): )?")
 """Program and option at the start of QEMU's messages (7.2)."""
@@ -199,19 +201,33 @@ def _text(file: Path) -> str:
 
 
 def _prepared(folder: Path, spec: MachineSpec, identity: Identity) -> MachineSpec:
-    names = credentials.write(folder, identity)
+    names: tuple[str, ...] = ()
+    if spec.cloud_image:
+        cloud_init.write(folder, identity, spec.id)
+    else:
+        names = credentials.write(folder, identity)
     _require_image(spec)
-    command = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(Path(spec.image) / ROOT), OVERLAY]
+    command = ["qemu-img", "create", "-q", "-f", "qcow2", *_base(spec)]
     _run(command, folder, f"the disk of {spec.name} cannot be created")
     named = MachineSpec(**{**spec.__dict__, "credentials": names})
     named.write(folder)
     return named
 
 
+def _base(spec: MachineSpec) -> list[str]:
+    """Return the arguments that create the disk on top of the image. Cloud images are small; cloud-init extends their file system."""
+    image = Path(spec.image)
+    if not spec.cloud_image:
+        return ["-F", "raw", "-b", str(image / ROOT), OVERLAY]
+    size = max(cloud_image.virtual_size(image), _CLOUD_DISK)
+    return ["-F", cloud_image.disk_format(image), "-b", str(image / cloud_image.DISK), OVERLAY, str(size)]
+
+
 def _require_image(spec: MachineSpec) -> None:
-    for name in (KERNEL, INITRD, ROOT):
+    for name in (cloud_image.DISK,) if spec.cloud_image else (KERNEL, INITRD, ROOT):
         if not (file := Path(spec.image) / name).is_file():
-            raise RackwrightError("is missing", path=str(file), hint="run `up` again: it builds the image")
+            does = "copies" if spec.cloud_image else "builds"
+            raise RackwrightError("is missing", path=str(file), hint=f"run `up` again: it {does} the image")
 
 
 def _start(folder: Path, spec: MachineSpec) -> None:

@@ -43,7 +43,10 @@ class Disk:
 
 @dataclass(frozen=True, kw_only=True)
 class MachineSpec:
-    """A virtual machine. `image` is a folder with kernel, initial file system and root file system; `id` is its UUID."""
+    """A virtual machine. `id` is its UUID.
+
+    `image` is a folder with kernel, initial file system and root file system; of a cloud image, with a disk that has a boot loader.
+    """
 
     stack: str
     name: str
@@ -58,6 +61,8 @@ class MachineSpec:
     credentials: tuple[str, ...] = ()
     """Names of the files in the folder `credentials`."""
     kernel_options: str = field(default="")
+    cloud_image: bool = False
+    """Whether the machine boots from its disk, is configured by cloud-init, and has a route to other networks through QEMU."""
 
     def write(self, folder: Path) -> None:
         """Write the description into the machine's folder."""

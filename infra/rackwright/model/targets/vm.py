@@ -10,15 +10,11 @@ from pydantic import Field
 
 from rackwright.model.addresses import Network4
 from rackwright.model.base import ConfigModel
+from rackwright.model.targets.cloud_image import CloudImage
+from rackwright.model.targets.hosts import HostsOs
 from rackwright.model.targets.lab import ImageSource
 from rackwright.model.tier import Tier
 from rackwright.model.update_policy import UpdatePolicy
-
-
-class VmOs(StrEnum):
-    """Operating systems of the virtual machines' image."""
-
-    DEBIAN_13 = "debian-13"
 
 
 class Acceleration(StrEnum):
@@ -49,12 +45,13 @@ class VmTarget(ConfigModel):
     default_cpus: ClassVar[int] = 2
     default_memory: ClassVar[int] = 2**30
     costs_money: ClassVar[bool] = False
-    uses_prebuilt_image: ClassVar[bool] = True
     bootstrap_user: ClassVar[str] = "root"
     jump_host: ClassVar[str | None] = None
 
     kind: Annotated[Literal["vm"], UpdatePolicy.FORBIDDEN] = Field(description="Virtual machines on this machine.")
-    os: Annotated[VmOs, UpdatePolicy.FORBIDDEN] = Field(default=VmOs.DEBIAN_13, description="Operating system of every node.")
+    os: Annotated[HostsOs, UpdatePolicy.FORBIDDEN] = Field(
+        default=HostsOs.DEBIAN_13, description="Operating system of every node: debian-13, or that of the cloud image."
+    )
     acceleration: Annotated[Acceleration, UpdatePolicy.NEW] = Field(
         default=Acceleration.AUTO,
         description="Execution of guest code: `kvm`, `tcg` (emulation, 10 to 20 times slower), or `auto` (KVM if a guest runs under it).",
@@ -65,12 +62,22 @@ class VmTarget(ConfigModel):
     mirror: Annotated[str | None, UpdatePolicy.NEW] = Field(
         default=None, pattern=r"^https?://\S+$", description="Package mirror for the bootstrap. Default: this machine's."
     )
+    cloud_image: Annotated[CloudImage | None, UpdatePolicy.FORBIDDEN] = Field(
+        default=None,
+        description="Vendor's disk image of the nodes, which boot its kernel and install packages from the vendor's mirrors. "
+        "Default: an image that is built here, with all packages.",
+    )
 
     rail_cidr: Annotated[Network4, UpdatePolicy.REPLACE] = Field(
         default=IPv4Network("198.18.0.0/15"),
         description="Address range of the fabric's rails, which is divided into one network for each rail, as large as `network.cidr`. "
         "Default: 198.18.0.0/15, the range for tests of networks (RFC 2544).",
     )
+
+    @property
+    def uses_prebuilt_image(self) -> bool:
+        """Return whether the image has the packages of the roles."""
+        return self.cloud_image is None
 
     def location_of(self, name: str) -> None:
         """Return None: the plan assigns the addresses."""

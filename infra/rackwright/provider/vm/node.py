@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Final
 from rackwright.drivers import ssh_connections
 from rackwright.drivers.vm import disks, machine
 from rackwright.drivers.vm.acceleration import choose
-from rackwright.drivers.vm.command_line import FORWARD_ADDRESS, FORWARD_MAC
-from rackwright.drivers.vm.credentials import Identity, network_file
+from rackwright.drivers.vm.command_line import FORWARD_ADDRESS, FORWARD_GATEWAY, FORWARD_MAC, FORWARD_RESOLVER
+from rackwright.drivers.vm.identity import CardAddress, Identity
 from rackwright.drivers.vm.machine_spec import Disk, Forward, Interface, MachineSpec
 from rackwright.errors import UndeterminedError
 from rackwright.inventory import paths
@@ -22,14 +22,17 @@ from rackwright.provider.protocol.resource import LiveResource, RecordedState, R
 from rackwright.provider.vm.node_failure import failure_of
 
 _INTERFACE: Final = "eth0"
+_OUTSIDE: Final = "nat0"
+"""Interface of forwarded connections. Only cloud-init gives it this name."""
 _MTU: Final = 1500
 """Bytes of an Ethernet payload (IEEE 802.3), which the user-space network carries."""
 
 
 class Node(Resource):
-    """Inputs: see `required`, `volumes` {mount: file}, `published` ["address:port:22"] and, only with a fabric, `rails`.
+    """Inputs: see `required`, `volumes` {mount: file}, `published` ["address:port:22"], and two that only some machines have.
 
-    A rail is a further card: {name, mac, address (10.0.0.1/24), mtu}, in order of the interfaces' numbers.
+    `rails`, with a fabric: further cards {name, mac, address (10.0.0.1/24), mtu}, in order of the interfaces' numbers.
+    `cloud_image`: true where `image` is that of a vendor.
 
     Outputs: the inputs, with `image` as the image of the machine's disk, `status`, and `instance_uid`, which changes at every start of the
     process. A reboot of the guest keeps it.
@@ -54,7 +57,7 @@ class Node(Resource):
     replace_on_changes: ClassVar[frozenset[str]] = frozenset(
         {
             *("stack", "name", "network", "address", "prefix", "mac", "published", "host_public_key", "authorized_key"),
-            *("cpus", "memory_mib", "volumes", "rails"),
+            *("cpus", "memory_mib", "volumes", "rails", "cloud_image"),
         }
     )
     ignore_changes: ClassVar[frozenset[str]] = frozenset({"image", "host_key", "acceleration"})
@@ -149,6 +152,7 @@ def _spec(news: Properties, acceleration: str) -> MachineSpec:
         interfaces=(_card(name, _INTERFACE, news["mac"], _MTU), *(_card(name, **_link_of(rail)) for rail in news.get("rails", ()))),
         forwards=tuple(_forward(one) for one in news["published"]),
         disks=tuple(Disk(file=file, serial=disks.serial(Path(file).stem)) for _, file in sorted(news["volumes"].items())),
+        cloud_image=bool(news.get("cloud_image", False)),
     )
 
 
@@ -167,15 +171,16 @@ def _forward(published: str) -> Forward:
 
 
 def _identity(news: Properties) -> Identity:
-    networks = {"10-cluster": network_file(news["mac"], f"{news['address']}/{news['prefix']}", _MTU)}
-    for rail in news.get("rails", ()):
-        networks[f"30-{rail['name']}"] = network_file(rail["mac"], rail["address"], int(rail["mtu"]))
-    if news["published"]:
-        networks["20-forward"] = network_file(FORWARD_MAC, FORWARD_ADDRESS, _MTU)
+    cards = [CardAddress(_INTERFACE, news["mac"], f"{news['address']}/{int(news['prefix'])}", _MTU)]
+    cards += [CardAddress(rail["name"], rail["mac"], rail["address"], int(rail["mtu"])) for rail in news.get("rails", ())]
+    if news.get("cloud_image"):
+        cards.append(CardAddress(_OUTSIDE, FORWARD_MAC, FORWARD_ADDRESS, _MTU, FORWARD_GATEWAY, FORWARD_RESOLVER))
+    elif news["published"]:
+        cards.append(CardAddress(_OUTSIDE, FORWARD_MAC, FORWARD_ADDRESS, _MTU))
     return Identity(
         hostname=news["name"],
         host_key=news["host_key"],
         host_public_key=news["host_public_key"],
         authorized_key=news["authorized_key"],
-        networks=networks,
+        cards=tuple(cards),
     )

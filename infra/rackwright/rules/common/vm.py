@@ -11,6 +11,7 @@ from rackwright.derive.fabric import port_of, rails_of, switch_of
 from rackwright.derive.rails import rail_networks
 from rackwright.model.fabric.switches import FabricKind
 from rackwright.model.finding import Severity
+from rackwright.model.targets.hosts import HostsOs
 from rackwright.model.targets.vm import VmTarget
 from rackwright.model.units import format_bytes
 from rackwright.rules.registry import RuleContext, Violation, rule
@@ -27,6 +28,26 @@ def vm_kubernetes(case: RuleContext) -> Iterator[Violation]:
     """The machine image has no bundle of Kubernetes."""
     if isinstance(case.cluster.target, VmTarget) and case.kubernetes is not None:
         yield Violation("scheduler.kind", "virtual machines of target vm run Slurm only", "use `kind: slurm`, or target lab")
+
+
+@rule("vm-cloud-image")
+def vm_cloud_image(case: RuleContext) -> Iterator[Violation]:
+    """The image that is built here has Debian 13 and software RDMA; a vendor's image has its own system, and usually a kernel without."""
+    target = case.cluster.target
+    if not isinstance(target, VmTarget):
+        return
+    if target.cloud_image is None:
+        if target.os is not HostsOs.DEBIAN_13:
+            cause = f"the image that is built here has debian-13, and no {target.os}"
+            yield Violation("target.os", cause, f"declare `cloud_image` with an image of {target.os}, or remove `os`")
+        return
+    if case.cluster.fabric is not None:
+        cause = "kernels of cloud images have no software RDMA over Ethernet (rdma_rxe)"
+        yield Violation("fabric", cause, "remove `fabric`, or `target.cloud_image`")
+    for name in ("image", "mirror"):
+        if name in target.model_fields_set:
+            cause = "describes the image that is built here, and the nodes start from `cloud_image`"
+            yield Violation(f"target.{name}", cause, "remove it")
 
 
 @rule("vm-allowed-cidrs")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
+from rackwright.drivers.cloud_config import cloud_config, user_data
 from rackwright.model.groups import Role
 from rackwright.model.tier import Tier
 from rackwright.plan import PlanNode
@@ -119,23 +119,9 @@ def _public(site: StackContext, planned: PlanNode, instance: aws.ec2.Instance) -
 def _user_data(planned: PlanNode, boot_key: SshKeyPair, access_key: pulumi.Input[str]) -> pulumi.Output[str]:
     """Return the cloud-init data of the first boot: name, host key, and one authorised key. A secret, since it contains the host key."""
     known = pulumi.Output.all(private=boot_key.private_key, public=boot_key.public_key, access=access_key)
-    return pulumi.Output.secret(known.apply(lambda keys: _encoded(cloud_config(planned, **keys))))
+    return pulumi.Output.secret(known.apply(lambda keys: base64.b64encode(user_data(_config(planned, **keys)).encode()).decode()))
 
 
-def cloud_config(planned: PlanNode, *, private: str, public: str, access: str) -> dict[str, Any]:
-    """Return the cloud-config of a node (cloud-init documentation: modules cc_ssh and cc_set_hostname)."""
-    return {
-        "hostname": planned.name,
-        "fqdn": planned.fqdn,
-        "ssh_deletekeys": True,
-        "ssh_genkeytypes": [],
-        "ssh_keys": {"ed25519_private": private, "ed25519_public": public},
-        "ssh_authorized_keys": [access],
-        "ssh_pwauth": False,
-        "disable_root": True,
-    }
-
-
-def _encoded(config: Mapping[str, Any]) -> str:
-    """Return cloud-init user data in base64; JSON is valid YAML."""
-    return base64.b64encode(f"#cloud-config\n{json.dumps(config, sort_keys=True)}\n".encode()).decode()
+def _config(planned: PlanNode, **keys: str) -> dict[str, Any]:
+    """Return the cloud-config of a node: the image's own user has the key, not root."""
+    return {**cloud_config(hostname=planned.name, **keys), "fqdn": planned.fqdn, "disable_root": True}

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
+from pathlib import Path
 from typing import Final
 
 import pulumi
 
+from rackwright.drivers.vm import cloud_image
 from rackwright.drivers.vm.command_line import BINARY
+from rackwright.drivers.vm.emulated_processor import qemu_version
+from rackwright.errors import RackwrightError
+from rackwright.inventory import paths
+from rackwright.model.targets.cloud_image import CloudImage
+from rackwright.model.targets.vm import VmTarget
 from rackwright.plan import Plan
 
-_PROGRAMS: Final = {BINARY: "qemu-system-x86", "qemu-img": "qemu-utils", "mke2fs": "e2fsprogs", "podman": "podman"}
-"""Program and the Debian package that has it. Podman builds the image; no machine runs in it."""
+_PROGRAMS: Final = {BINARY: "qemu-system-x86", "qemu-img": "qemu-utils"}
+"""Program and the Debian package that has it."""
+_BUILD_PROGRAMS: Final = {"mke2fs": "e2fsprogs", "podman": "podman"}
+"""Podman builds the image, unless it is a vendor's; no machine runs in it."""
 _FOLDERS: Final = "/usr/sbin:/sbin"
 _OLDEST: Final = (7, 2)
 """Release of QEMU with network cards whose frames are datagrams of UNIX sockets (QEMU ChangeLog/7.2, netdev dgram)."""
@@ -21,22 +29,35 @@ _OLDEST: Final = (7, 2)
 
 def refuse_unfit(plan: Plan) -> None:
     """Raise where virtual machines of this plan cannot run here, with every reason and the command that helps."""
-    if plan.target.kind != "vm":
+    if not isinstance(plan.target, VmTarget):
         return
-    missing = [program for program in _PROGRAMS if not _found(program)]
+    programs = _PROGRAMS if plan.target.cloud_image else {**_PROGRAMS, **_BUILD_PROGRAMS}
+    missing = [program for program in programs if not _found(program)]
     if missing:
-        packages = " ".join(_PROGRAMS[program] for program in missing)
+        packages = " ".join(programs[program] for program in missing)
         raise pulumi.RunError(
             f"stacks/Pulumi.{plan.stack}.yaml: target.kind: vm: {', '.join(missing)} not installed\n"
             f"  Debian, Ubuntu: `sudo apt install {packages}`"
         )
-    release = qemu_release(subprocess.run([BINARY, "--version"], capture_output=True, text=True, check=False).stdout)
+    release = qemu_release(qemu_version())
     if release is not None and release < _OLDEST:
         found = ".".join(map(str, release))
         raise pulumi.RunError(
             f"stacks/Pulumi.{plan.stack}.yaml: target.kind: vm: QEMU {found} is installed, 7.2 or newer is needed\n"
             "  upgrade it, or use target lab (containers)"
         )
+    if plan.target.cloud_image:
+        _refuse_unusable(plan.stack, plan.target.cloud_image)
+
+
+def _refuse_unusable(stack: str, image: CloudImage) -> None:
+    """Raise where no machine can start from the image; one that is in the cache was accepted before."""
+    if cloud_image.is_complete(paths.machine_images() / cloud_image.name(image.digest)):
+        return
+    try:
+        cloud_image.require_bootable(Path(image.file).expanduser(), image.digest)
+    except RackwrightError as error:
+        raise pulumi.RunError(f"stacks/Pulumi.{stack}.yaml: target.cloud_image: {error}") from None
 
 
 def qemu_release(text: str) -> tuple[int, int] | None:

@@ -16,10 +16,12 @@ from rackwright.targets import digests, resources
 from rackwright.targets.vm import resources as vm_resources
 
 
-def machine_image(plan: Plan) -> vm_resources.MachineImage:
-    """Create the node image and, from its files, the image from which all machines start."""
+def machine_image(plan: Plan) -> vm_resources.MachineImage | vm_resources.MachineCloudImage:
+    """Create the image from which all machines start: the vendor's, or one from the files of the node image."""
     target = plan.target
     assert isinstance(target, VmTarget)
+    if target.cloud_image is not None:
+        return vm_resources.MachineCloudImage("machine-image", file=target.cloud_image.file, digest=target.cloud_image.digest)
     baked = resources.Image(
         "image",
         os=target.os.value,
@@ -36,7 +38,7 @@ def node(
     plan: Plan,
     planned: PlanNode,
     *,
-    image: vm_resources.MachineImage,
+    image: vm_resources.MachineImage | vm_resources.MachineCloudImage,
     switches: vm_resources.MachineNetwork,
     volumes: Mapping[str, vm_resources.MachineVolume],
     access_key: pulumi.Input[str],
@@ -60,6 +62,7 @@ def node(
         host_key=resources.SshKeyPair(f"{planned.name}-host-key", comment=f"{planned.name}.{plan.stack}"),
         authorized_key=access_key,
         rails=[_rail(interface) for interface in rail_interfaces(plan, planned)],
+        cloud_image=target.cloud_image is not None,
     )
 
 

@@ -26,6 +26,15 @@ class MachineImage(pulumi.CustomResource):
         super().__init__("rackwright:vm:Image", name, {"node_image": node_image, "folder": None}, opts)
 
 
+class MachineCloudImage(pulumi.CustomResource):
+    """A vendor's image of virtual machines, copied into the cache."""
+
+    folder: pulumi.Output[str]
+
+    def __init__(self, name: str, *, file: str, digest: str, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("rackwright:vm:CloudImage", name, {"file": file, "digest": digest, "folder": None}, opts)
+
+
 class MachineNetwork(pulumi.CustomResource):
     """The switches between virtual machines: one process on this machine."""
 
@@ -75,6 +84,7 @@ class Machine(pulumi.CustomResource):
         host_key: SshKeyPair,
         authorized_key: pulumi.Input[str],
         rails: Sequence[Mapping[str, Any]] = (),
+        cloud_image: bool = False,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         inputs = {
@@ -95,5 +105,6 @@ class Machine(pulumi.CustomResource):
             "authorized_key": authorized_key,
             "instance_uid": None,
             **({"rails": list(rails)} if rails else {}),
+            **({"cloud_image": True} if cloud_image else {}),
         }
         super().__init__("rackwright:vm:Node", name, inputs, opts)

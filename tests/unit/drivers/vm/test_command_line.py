@@ -70,6 +70,27 @@ def test_disk_has_its_serial_number_and_a_path_with_a_comma() -> None:
     assert "virtio-blk-pci,drive=disk0,serial=rw-0123456789abcdef" in values("-device")
 
 
+CLOUD = MachineSpec(**{**SPEC.__dict__, "cloud_image": True, "credentials": ()})
+
+
+def test_cloud_image_boots_from_its_disk() -> None:
+    assert not {"-kernel", "-initrd", "-append"} & set(command_line(CLOUD, "max"))
+    assert "virtio-blk-pci,drive=root,serial=root,bootindex=0" in values("-device", CLOUD)
+
+
+def test_cloud_image_finds_its_identity_on_the_last_disk() -> None:
+    seed = json.loads(values("-blockdev", CLOUD)[-1])
+    assert (seed["driver"], seed["dir"], seed["label"], seed["read-only"]) == ("vvfat", "seed", "cidata", True)
+    assert not [value for value in values("-smbios", CLOUD) if value.startswith("type=11")]
+
+
+@pytest.mark.parametrize("forwards", [SPEC.forwards, ()])
+def test_cloud_image_reaches_package_mirrors(forwards: tuple[Forward, ...]) -> None:
+    spec = MachineSpec(**{**CLOUD.__dict__, "forwards": forwards})
+    [network] = [value for value in values("-netdev", spec) if value.startswith("user")]
+    assert "restrict=off" in network and ("hostfwd" in network) is bool(forwards)
+
+
 def test_reboot_of_the_guest_does_not_end_the_machine() -> None:
     assert "-no-reboot" not in command_line(SPEC, "max")
 

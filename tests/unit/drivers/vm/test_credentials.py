@@ -5,14 +5,15 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
-from rackwright.drivers.vm.credentials import Identity, credentials, network_file, write
+from rackwright.drivers.vm.credentials import credentials, write
+from rackwright.drivers.vm.identity import CardAddress, Identity
 
 IDENTITY = Identity(
     hostname="worker0",
     host_key="-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n",
     host_public_key="ssh-ed25519 AAAA worker0",
     authorized_key="ssh-ed25519 BBBB",
-    networks={"10-cluster": network_file("02:00:00:00:00:01", "10.75.0.24/24", 1500)},
+    cards=(CardAddress("eth0", "02:00:00:00:00:01", "10.75.0.24/24", 1500),),
 )
 
 
@@ -24,7 +25,7 @@ def test_host_key_exists_before_the_ssh_server_starts() -> None:
 
 
 def test_card_has_a_static_address() -> None:
-    text = credentials(IDENTITY)["network.network.10-cluster"].decode()
+    text = credentials(IDENTITY)["network.network.10-eth0"].decode()
     assert "MACAddress=02:00:00:00:00:01" in text and "Address=10.75.0.24/24" in text and "DHCP" not in text
 
 
