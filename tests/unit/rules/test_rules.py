@@ -32,8 +32,19 @@ def merge(base: Any, change: Any) -> Any:
 
 
 def described(row: Mapping[str, Any]) -> Any:
-    """A row's cluster: the one of the row it is like, or the first one, with its change."""
-    return row["cluster"] if "cluster" in row else merge(described(LIKE[row["like"]] if "like" in row else GOOD[0]), row.get("change", {}))
+    """A row's cluster: the one of the row it is like, or the first one, with its change.
+
+    The first cluster has MooseFS, which only its own operating system packages. A row with another one shares a folder over NFS.
+    """
+    if "cluster" in row:
+        return row["cluster"]
+    merged, change = merge(described(LIKE[row["like"]] if "like" in row else GOOD[0]), row.get("change", {})), row.get("change", {})
+    systems = {merged["target"].get("os", "ubuntu-24.04" if merged["target"]["kind"] == "aws" else "debian-13")}
+    systems |= {machine.get("os", "debian-13") for machine in merged["target"].get("machines", {}).values()}
+    shared = merged.get("storage", {}).get("sharedfs", {})
+    if merged["target"]["kind"] != "lab" and systems != {"debian-13"} and shared.get("kind") == "moosefs" and "storage" not in change:
+        return merge(merged, {"storage": {"sharedfs": {"kind": "nfs"}}})
+    return merged
 
 
 _found: dict[tuple[int, bool], tuple[Finding, ...]] = {}

@@ -46,7 +46,7 @@ def fsx_region(case: RuleContext) -> Iterator[Violation]:
     region = regions().get(here.region) if here else None
     for path, _ in lustres(case) if region else ():
         if region is not None and not region.fsx_lustre:
-            yield Violation(f"{path}.kind", f"FSx for Lustre is not offered in {region.name}", "use `kind: moosefs`, or another region")
+            yield Violation(f"{path}.kind", f"FSx for Lustre is not offered in {region.name}", "use `kind: nfs`, or another region")
 
 
 @rule("fsx-persistent-2-region")
@@ -177,4 +177,4 @@ def fsx_client_os(case: RuleContext) -> Iterator[Violation]:
     here = target(case)
     for path, _ in lustres(case) if here else ():
         if here is not None and here.os.value.startswith("debian"):
-            yield Violation(f"{path}.kind", f"AWS provides no Lustre client for {here.os}", "use `os: ubuntu-24.04`, or `kind: moosefs`")
+            yield Violation(f"{path}.kind", f"AWS provides no Lustre client for {here.os}", "use `os: ubuntu-24.04`, or `kind: nfs`")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Final
@@ -19,6 +20,8 @@ _SMALLEST: Final = 512 * 2**20
 """A chunk server keeps 256 MiB of a disk free (mfschunkserver.cfg(5), HDD_LEAVE_SPACE_DEFAULT) and allocates 64 MiB chunks."""
 
 
+_WITH_MOOSEFS: Final = re.compile(r"debian-1[3-9]$")
+"""Releases with packages of MooseFS, as the roles moosefs_server and moosefs_client require them (packages.debian.org/moosefs)."""
 _HOME: Final = PurePosixPath("/home")
 """Folder of the users' homes (rackwright.cluster.users, `home`)."""
 
@@ -73,6 +76,20 @@ def storage_server_conflict(case: RuleContext) -> Iterator[Violation]:
             if first != name:
                 yield Violation(f"storage.{name}", f"{member.name} already serves {first}", "set separate `servers` for each file system")
                 break
+
+
+@rule("moosefs-os")
+def moosefs_os(case: RuleContext) -> Iterator[Violation]:
+    """Debian 13 is the first distribution that packages MooseFS; `up` would stop at the first node of another one."""
+    for name, declared in case.cluster.storage.items():
+        if not isinstance(declared, MooseFs):
+            continue
+        clients = [member for member in case.members if not declared.clients or member.group in declared.clients]
+        systems = {case.cluster.target.os_of(member.name): member.name for member in reversed([*_servers(case, declared), *clients])}
+        for os, node in systems.items():
+            if not _WITH_MOOSEFS.match(os):
+                hint = "use `os: debian-13` there, or `kind: nfs`; the groups of `clients` are the only ones that mount it"
+                yield Violation(f"storage.{name}.kind", f"{node} has {os}, which has no MooseFS packages", hint)
 
 
 @rule("nfs-servers")
