@@ -184,6 +184,16 @@ def test_two_nodes_connect_on_every_rail(tmp_path: Path) -> None:
     assert {each["rc"] for each in missing["meetings"]} == {127} or shutil.which("ib_write_bw")
 
 
+def test_server_reports_what_failed(tmp_path: Path) -> None:
+    played(tmp_path, "ib_write_bw", 'case "$*" in *mlx5_1*) echo "Couldn\'t allocate MR" >&2; exit 1;; esac')
+    played(tmp_path, "ib_write_lat", "")
+    words = ("--rails", "mlx5_0", "mlx5_1", "--pairs", '[["worker0", "worker1"]]', "--seconds", "1", "--patience", "1")
+    server = printed(started("rdma_pairs.py", *words, NODE_NAME="worker0", PATH=f"{tmp_path}:{os.environ['PATH']}"))
+    assert [(each["rail"], each["tool"], each["rc"], each["err"].strip()) for each in server["meetings"]] == [
+        ("mlx5_1", "ib_write_bw", 1, "Couldn't allocate MR")
+    ]
+
+
 def test_software_rdma_is_tested_by_count_then_by_rping(tmp_path: Path) -> None:
     """The client asks the server's name for bandwidth, and its address of the rail for a connection."""
     for tool in ("ib_write_bw", "rping"):

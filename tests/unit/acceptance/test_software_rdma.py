@@ -74,6 +74,27 @@ def test_nodes_that_do_not_connect_are_unknown() -> None:
     assert "cma event RDMA_CM_EVENT_REJECTED, error 8" in broken[CONNECTIONS, "worker0"].reason
 
 
+def test_failure_of_the_server_follows_the_clients_error() -> None:
+    """The client only knows that it could not connect."""
+    client = said(ib_write_bw=lambda *_: ("Couldn't connect to worker0:18515", 1))
+
+    def answer(job: Job, node: str, rank: int) -> object:
+        failed = {
+            "rail": "rxe0",
+            "tool": "ib_write_bw",
+            "rc": 1,
+            "out": " Warning\n",
+            "err": "Couldn't allocate MR\nFailed to create resources\n",
+        }
+        return {"role": "server", "meetings": [failed]} if node == "worker0" else client(job, node, rank)
+
+    found = judged(rdma, scope(("worker0", "worker1"), software_rdma=True), answer)
+    assert found[DATA, "worker1"].reason.endswith(
+        "worker0 on rxe0: perftest did not run: Couldn't connect to worker0:18515; "
+        "ib_write_bw on worker0 ended with status 1: Failed to create resources"
+    )
+
+
 def test_fewer_pings_fail() -> None:
     lines = text("rping", "good").splitlines()
     found = judged(rdma, scope(("worker0", "worker1"), software_rdma=True), said(rping=lambda *_: ("\n".join([*lines[:3], lines[5]]), 0)))

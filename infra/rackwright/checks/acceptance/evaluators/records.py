@@ -56,3 +56,17 @@ def tool(found: dict[str, Any], name: str, *, both: bool = False) -> str:
     if not result["out"].strip() and not result["err"].strip():
         raise UndeterminedError(f"{name} printed nothing and ended with status {result['rc']}")
     return f"{result['err']}\n{result['out']}" if both and result["err"].strip() else str(result["out"] or result["err"])
+
+
+def server_failure(output: Output, server: str, rail: str, name: str) -> str:
+    """Return why the server of a pair failed, to follow the client's error; empty if it did not fail, or if it printed no record.
+
+    The client only knows that it could not connect.
+    """
+    try:
+        meetings = record(output, server)["meetings"]
+        failed = next(each for each in meetings if (each["rail"], each["tool"]) == (rail, name) and each["rc"])
+    except (UndeterminedError, StopIteration):
+        return ""
+    last = (failed["err"].strip() or failed["out"].strip() or "no output").splitlines()[-1]
+    return f"; {name} on {server} ended with status {failed['rc']}: {quoted(last)}"

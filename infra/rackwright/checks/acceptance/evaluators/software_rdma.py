@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from rackwright.checks.acceptance.evaluators import records
@@ -67,7 +67,9 @@ def _results(output: Output, tool: str, read: Callable[[str], float]) -> Iterato
         except UndeterminedError as error:
             trouble = str(error)
         for rail in rails:
-            yield _result(one, other, rail, printed.get(rail), read, trouble)
+            found = _result(one, other, rail, printed.get(rail), read, trouble)
+            known = "" if found.error == "" else records.server_failure(output, one, rail, tool)
+            yield replace(found, error=f"{found.error}{known}")
 
 
 def _result(one: str, other: str, rail: str, printed: Mapping[str, Any] | None, read: Callable[[str], float], trouble: str) -> _Result:

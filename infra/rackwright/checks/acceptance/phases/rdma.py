@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from rackwright.catalog.reference_values import Quantity
@@ -22,6 +23,10 @@ SECONDS: Final = 3
 """Seconds of one bandwidth test."""
 _MESSAGES: Final = 100
 """Messages of 64 KiB of a bandwidth test of software RDMA: half a second at 100 Mbit/s."""
+_PATIENCE: Final = 20
+"""Seconds until the other node responds. Chosen: the tools start within a second."""
+_PATIENCE_EMULATED: Final = 120
+"""The same for virtual machines: with five of them on two cores, ib_write_bw accepted no connection within 23 s."""
 _LINKS: Final = {"infiniband": "IB", "roce": "Ethernet"}
 _CHECKS: Final = {"bandwidth_of_all_pairs": Quantity.RDMA_WRITE, "latency_of_all_pairs": Quantity.RDMA_LATENCY}
 
@@ -34,7 +39,7 @@ def jobs(scope: PhaseScope) -> Sequence[Job]:
         rails = _rails(scope, nodes[0]) if nodes else ()
         for number, pairs_of_round in enumerate(tournament(nodes)):
             words = ("--rails", *rails, "--pairs", json.dumps(pairs_of_round), "--seconds", str(SECONDS), *_software_options(scope, nodes))
-            limit = 60 + 2 * len(rails) * (SECONDS + 20)
+            limit = 60 + 2 * len(rails) * (SECONDS + (_PATIENCE_EMULATED if _is_software(scope) else _PATIENCE))
             found.append(Job(f"round-{part.name}-{number}", nodes, _PAIRS, words, whole_nodes=True, limit_s=limit, round=number))
     return found
 
@@ -44,7 +49,10 @@ def _software_options(scope: PhaseScope, nodes: Sequence[str]) -> tuple[str, ...
     if not _is_software(scope):
         return ()
     addresses = {node: [rail["address"] for rail in scope.declared.nodes[node]["rail_interfaces"]] for node in nodes}
-    return ("--count", str(_MESSAGES), "--pings", str(PINGS), "--addresses", json.dumps(addresses))
+    return (
+        *("--count", str(_MESSAGES), "--pings", str(PINGS), "--addresses", json.dumps(addresses)),
+        *("--patience", str(_PATIENCE_EMULATED)),
+    )
 
 
 def _is_software(scope: PhaseScope) -> bool:
@@ -100,15 +108,18 @@ def _meetings(output: Output, rate: str) -> Iterator[tuple[Quantity, PairResult,
         except UndeterminedError as error:
             trouble = str(error)
         for rail in rails:
-            yield _meeting(Quantity.RDMA_WRITE, one, other, rail, rate, printed.get((rail, "ib_write_bw")), trouble)
-            yield _meeting(Quantity.RDMA_LATENCY, one, other, rail, rate, printed.get((rail, "ib_write_lat")), trouble)
+            for quantity, tool in ((Quantity.RDMA_WRITE, "ib_write_bw"), (Quantity.RDMA_LATENCY, "ib_write_lat")):
+                found, link = _meeting(quantity, one, other, rail, rate, printed.get((rail, tool)), trouble)
+                if found.value is None:
+                    found = replace(found, error=f"{found.error}{records.server_failure(output, one, rail, tool)}")
+                yield quantity, found, link
 
 
 def _meeting(
     quantity: Quantity, one: str, other: str, rail: str, rate: str, printed: Mapping[str, Any] | None, trouble: str
-) -> tuple[Quantity, PairResult, str]:
+) -> tuple[PairResult, str]:
     if printed is None:
-        return quantity, PairResult(one, other, rail, None, trouble or "it was not tested"), ""
+        return PairResult(one, other, rail, None, trouble or "it was not tested"), ""
     try:
         value, link = _measured(quantity, f"{printed['out']}\n{printed['err']}")
         wrong = impossible(quantity, value, rate, 2)  # perftest counts cycles of the CPU, whose frequency it may read wrong.
@@ -116,9 +127,9 @@ def _meeting(
             raise UndeterminedError(wrong)
         if printed["rc"]:  # The value may be that of the time before the test failed.
             raise UndeterminedError(f"{printed['tool']} ended with status {printed['rc']}")
-        return quantity, PairResult(one, other, rail, value), link
+        return PairResult(one, other, rail, value), link
     except UndeterminedError as error:
-        return quantity, PairResult(one, other, rail, None, str(error)), ""
+        return PairResult(one, other, rail, None, str(error)), ""
 
 
 def _measured(quantity: Quantity, text: str) -> tuple[float, str]:

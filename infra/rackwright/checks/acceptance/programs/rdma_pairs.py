@@ -2,7 +2,8 @@
 
 Arguments: --rails DEVICE… and --pairs JSON, a list of [server, client]. With --count, for software RDMA: ib_write_bw by number of
 messages, then rping to the server's address of the rail (--addresses JSON, node to its addresses by rail). Prints one line of JSON:
-{"role", "one", "other", "meetings": [{"rail", "tool", "rc", "out", "err"}]}; only clients have results, a node without a partner rests.
+{"role", "one", "other", "meetings": [{"rail", "tool", "rc", "out", "err"}]}; clients have results, servers only what failed, and a node
+without a partner rests.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rails", nargs="+", required=True)
     parser.add_argument("--pairs", type=json.loads, required=True)
     parser.add_argument("--seconds", type=int, default=3)
+    parser.add_argument("--patience", type=int, default=20, help="seconds until the other node responds")
     parser.add_argument("--gid-index", type=int, help="RoCE only")
     parser.add_argument("--count", type=int, help="messages of a bandwidth test of software RDMA")
     parser.add_argument("--pings", type=int, default=5, help="round trips of rping")
@@ -95,7 +97,7 @@ def meet(command: list[str], seconds: float) -> tuple[int, str, str]:
 def main() -> dict[str, Any]:
     """Run as server or client."""
     options = arguments()
-    me, seconds = os.environ["NODE_NAME"], options.seconds + 20
+    me, seconds = os.environ["NODE_NAME"], options.seconds + options.patience
     own = next((pair for pair in options.pairs if me in pair), None)
     if own is None:
         return {"role": "rests", "one": me, "other": "", "meetings": []}
@@ -103,8 +105,9 @@ def main() -> dict[str, Any]:
     meetings = []
     for rail, serving, asking in commands(options, server):
         status, out, err = run(serving, seconds) if me == server else meet(asking, seconds)
-        meetings.append({"rail": rail, "tool": asking[0], "rc": status, "out": out, "err": err})
-    return {"role": "server" if me == server else "client", "one": server, "other": client, "meetings": meetings if me == client else []}
+        if me == client or status:
+            meetings.append({"rail": rail, "tool": asking[0], "rc": status, "out": out, "err": err})
+    return {"role": "server" if me == server else "client", "one": server, "other": client, "meetings": meetings}
 
 
 if __name__ == "__main__":
