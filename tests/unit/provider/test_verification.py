@@ -97,43 +97,90 @@ def test_preview_leaves_the_verdict_unknown() -> None:
     )
 
 
-DRAINED = {
-    **check("slurm.node_is_usable", "worker0", "failed"),
-    "found": "drain+idle (rackwright: node.memory_matches_plan: expected at least 95% of 1024 MiB, found 929 MiB)",
-}
-CORDONED = {**check("slurm.node_is_usable", "worker1", "failed"), "found": "drain+idle (new DIMM, alice)"}
-ROLLING = {**check("slurm.node_is_usable", "worker2", "failed"), "found": "drain+idle (rackwright: rolling update)"}
+SLURM = {"kind": "slurm", "health_interval_s": 60, "controllers": ["login0", "login1"]}
+REASONS = """\
+login0 none
+worker0 rackwright: node.memory_matches_plan: expected at least 95% of 1024 MiB, found 929 MiB
+worker0 rackwright: node.memory_matches_plan: expected at least 95% of 1024 MiB, found 929 MiB
+worker1 new DIMM, alice
+worker2 rackwright: rolling update
+worker3 Not responding
+worker4 rackwright: node.disk_space
+"""
+"""Output of sinfo --Node, which has a line for each partition of a node."""
 
 
-def test_nodes_that_drained_themselves_are_checked_again_before_their_state_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fault was repaired since the last report, and Slurm's interval has not passed: `up` would report an old drain."""
-    monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path))
-    paths.prepare("lab")
-    paths.report("lab").write_text(json.dumps(report(DRAINED, CORDONED, ROLLING, check("node.disk_space", "worker3", "failed"))))
-    steps: list[str] = []
+class Nodes:
+    """The controller and the workers: what they are asked, and what the controller answers."""
 
-    async def remember(stack: str, name: str, command: str, *, timeout: float) -> CompletedProcess:
-        steps.append(f"{name}: {command.removeprefix(AS_ROOT).strip()}")
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, answer: CompletedProcess, *, lost: bool = False) -> None:
+        self.steps: list[str] = []
+        self.answer = answer
+
+        async def connect(_stack: str, _names: list[str], *, within: float) -> dict[str, str]:
+            return {"login0": "no route"} if lost else {}
+
+        monkeypatch.setattr(node_health.ssh_connections, "connect_all", connect)
+        monkeypatch.setattr(node_health.ssh_connections, "run_ssh", self.run)
+
+    async def run(self, _stack: str, name: str, command: str, *, timeout: float) -> CompletedProcess:
+        """Answer as the controller; let a worker take too long."""
+        self.steps.append(f"{name}: {command.removeprefix(AS_ROOT).strip()}")
+        if name == "login0":
+            return self.answer
         raise ProcessTimeoutError(f"ended after {timeout} s")
 
+
+def with_scheduler(scheduler: dict[str, Any]) -> str:
+    """Return an inventory with this scheduler."""
+    return json.dumps({"all": {"vars": {"handover": {}, "cluster": {"scheduler": scheduler}}, "children": {}, "hosts": {}}})
+
+
+@pytest.fixture
+def inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the inventory of a stack with Slurm."""
+    monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path))
+    paths.prepare("lab")
+    paths.inventory("lab").write_text(with_scheduler(SLURM))
+    return paths.inventory("lab")
+
+
+def test_nodes_that_drained_themselves_are_checked_again_before_the_checks(inventory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault was repaired, and Slurm's interval has not passed: the checks would report the old drain."""
+    nodes = Nodes(monkeypatch, CompletedProcess((), 0, REASONS, ""))
+
     async def run(*_: Any) -> dict[str, Any]:
-        steps.append("checks")
+        nodes.steps.append("checks")
         return {**report(), "totals": {}, "started": ""}
 
     async def publish(*_: Any) -> list[str]:
         return []
 
-    monkeypatch.setattr(node_health.ssh_connections, "run_ssh", remember)
     monkeypatch.setattr(verification, "_run", run)
     monkeypatch.setattr(verification, "report_from_dict", lambda found: found)
     monkeypatch.setattr(verification, "publish_verification", publish)
     monkeypatch.setattr(verification, "_spans", lambda *_: ())
     operation = RequestContext("urn", "lab", "verification", preview=False, status=said, info=said, warn=said)
     made = asyncio.run(Verification().create(operation, {"level": "smoke"}))
-    assert (made.outputs["verdict"], steps) == ("passed", ["worker0: /usr/local/sbin/rackwright-node-health --now", "checks"])
+    health = "/usr/local/sbin/rackwright-node-health --now"
+    assert made.outputs["verdict"] == "passed"
+    assert nodes.steps[1:] == [f"worker0: {health}", f"worker4: {health}", "checks"]
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"checks": [{"id": "slurm.node_is_usable[worker0]"}]}'])
-def test_unreadable_report_names_no_drained_node(tmp_path: Path, text: str) -> None:
-    (tmp_path / "report.json").write_text(text)
-    assert node_health.drained_nodes(tmp_path / "report.json") == node_health.drained_nodes(tmp_path / "none.json") == []
+@pytest.mark.parametrize(
+    ("answer", "lost"),
+    [(CompletedProcess((), 1, REASONS, "sinfo: error"), False), (CompletedProcess((), 0, REASONS, ""), True)],
+    ids=["error", "lost"],
+)
+def test_controller_without_an_answer_names_no_drained_node(
+    inventory: Path, monkeypatch: pytest.MonkeyPatch, answer: CompletedProcess, lost: bool
+) -> None:
+    Nodes(monkeypatch, answer, lost=lost)
+    assert asyncio.run(node_health.drained_nodes("lab", inventory)) == []
+
+
+@pytest.mark.parametrize("scheduler", [{"kind": "kubernetes"}, {"kind": "slurm", "health_interval_s": None, "controllers": ["login0"]}])
+def test_stack_without_health_checks_is_not_queried(inventory: Path, monkeypatch: pytest.MonkeyPatch, scheduler: dict[str, Any]) -> None:
+    inventory.write_text(with_scheduler(scheduler))
+    nodes = Nodes(monkeypatch, CompletedProcess((), 0, REASONS, ""))
+    assert asyncio.run(node_health.drained_nodes("lab", inventory)) == [] and nodes.steps == []

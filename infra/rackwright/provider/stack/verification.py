@@ -76,7 +76,7 @@ class Verification(Resource):
 
     async def _verify(self, operation: RequestContext, news: Properties) -> LiveResource:
         began = time.time()
-        if drained := node_health.drained_nodes(paths.report(operation.stack)):
+        if drained := await node_health.drained_nodes(operation.stack, paths.inventory(operation.stack)):
             await operation.status(f"checking again: {', '.join(drained)}, which drained themselves")
             await node_health.check_again(operation.stack, drained)
         report = await _run(operation, news["level"], paths.results(operation.stack))
