@@ -17,6 +17,8 @@ from rackwright.checks.acceptance.parsers import fio, hpcc
 from rackwright.checks.acceptance.phase import PROGRAMS
 from rackwright.checks.acceptance.programs import rdma_pairs
 
+CAPTURED = Path(__file__).parents[2] / "unit" / "acceptance" / "captured"
+
 PYTHON = os.environ.get("RACKWRIGHT_PYTORCH") or sys.executable
 """An interpreter that may have PyTorch."""
 HAS_PYTORCH = subprocess.run([PYTHON, "-I", "-c", "import torch"], capture_output=True, check=False).returncode == 0
@@ -184,6 +186,26 @@ def test_two_nodes_connect_on_every_rail(tmp_path: Path) -> None:
     assert {each["rc"] for each in missing["meetings"]} == {127} or shutil.which("ib_write_bw")
 
 
+def test_client_that_failed_after_it_connected_is_not_repeated(tmp_path: Path) -> None:
+    """Its server has ended: a second attempt could only say that nothing listens. The header has the words `Connection type`."""
+    failed = CAPTURED / "perftest" / "failed-completion.txt"
+    played(tmp_path, "ib_write_bw", f"echo started >> {tmp_path}/starts; cat {failed}; exit 1")
+    played(tmp_path, "ib_write_lat", "")
+    words = ("--rails", "mlx5_0", "--pairs", '[["worker0", "worker1"]]', "--seconds", "1", "--patience", "3")
+    client = printed(started("rdma_pairs.py", *words, NODE_NAME="worker1", PATH=f"{tmp_path}:{os.environ['PATH']}"))
+    assert (tmp_path / "starts").read_text().count("started") == 1
+    assert "Failed status 12" in client["meetings"][0]["out"] and client["meetings"][0]["rc"] == 1
+
+
+@pytest.mark.parametrize("name", ["perftest", "rping"])
+def test_client_is_repeated_until_its_server_listens(tmp_path: Path, name: str) -> None:
+    tool = {"perftest": "ib_write_bw", "rping": "rping"}[name]
+    refused = CAPTURED / name / "failed-connect.txt"
+    played(tmp_path, tool, f'echo started >> {tmp_path}/starts; [ "$(wc -l < {tmp_path}/starts)" -gt 2 ] || {{ cat {refused}; exit 255; }}')
+    status, _, _ = rdma_pairs.meet([str(tmp_path / tool)], 10)
+    assert status == 0 and (tmp_path / "starts").read_text().count("started") == 3
+
+
 def test_server_reports_what_failed(tmp_path: Path) -> None:
     played(tmp_path, "ib_write_bw", 'case "$*" in *mlx5_1*) echo "Couldn\'t allocate MR" >&2; exit 1;; esac')
     played(tmp_path, "ib_write_lat", "")
@@ -202,9 +224,9 @@ def test_software_rdma_is_tested_by_count_then_by_rping(tmp_path: Path) -> None:
     words = ("--rails", "rxe0", "rxe1", "--pairs", '[["worker0", "worker1"]]', "--count", "100", "--addresses", addresses)
     client = printed(started("rdma_pairs.py", *words, NODE_NAME="worker1", PATH=f"{tmp_path}:{os.environ['PATH']}"))
     assert [each["out"].strip() for each in client["meetings"]] == [
-        "ib_write_bw -d rxe0 -F --report_gbits -s 65536 -n 100 -t 8 -x 1 -p 18515 worker0",
+        "ib_write_bw -d rxe0 -F --report_gbits -s 65536 -n 100 -t 8 -u 18 -x 1 -p 18515 worker0",
         "rping -c -v -V -a 198.18.0.24 -C 5 -p 18516",
-        "ib_write_bw -d rxe1 -F --report_gbits -s 65536 -n 100 -t 8 -x 1 -p 18517 worker0",
+        "ib_write_bw -d rxe1 -F --report_gbits -s 65536 -n 100 -t 8 -u 18 -x 1 -p 18517 worker0",
         "rping -c -v -V -a 198.18.1.24 -C 5 -p 18518",
     ]
 

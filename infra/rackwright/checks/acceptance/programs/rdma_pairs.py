@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import time
 from collections.abc import Iterator
@@ -19,6 +20,12 @@ from typing import Any
 PORT = 18515
 """perftest's own default; each rail and tool uses the next port."""
 DEVICES = "/sys/class/infiniband"
+REFUSED = re.compile("Couldn't connect|Unable to init the socket connection|connect error")
+"""A client whose server does not listen: perftest over TCP, and rping. perftest's header has `Connection type`, also before a failure."""
+QP_TIMEOUT = "18"
+"""Time until a sender repeats what was not acknowledged, 4 µs times 2 to this power: 1 s, 67 ms by default (perftest, --qp-timeout).
+Eight messages of 64 KiB are queued, which a link of 5 Mbit/s carries in 0.8 s; after 7 repetitions the sender gives up.
+"""
 MAPPED = "0000:0000:0000:0000:0000:ffff:"
 """Start of the GID of an IPv4 address (RFC 4291, 2.5.5.2)."""
 
@@ -44,7 +51,7 @@ def commands(options: argparse.Namespace, server: str) -> Iterator[Any]:
         ports = [["-p", str(PORT + 2 * number + step)] for step in range(2)]
         bandwidth = ["ib_write_bw", "-d", rail, "-F", "--report_gbits"]
         if options.count:
-            by_count = [*bandwidth, "-s", "65536", "-n", str(options.count), "-t", "8", "-x", gid_index(rail), *ports[0]]
+            by_count = [*bandwidth, "-s", "65536", "-n", str(options.count), "-t", "8", "-u", QP_TIMEOUT, "-x", gid_index(rail), *ports[0]]
             yield rail, by_count, [*by_count, server]
             ping = ["-a", options.addresses[server][number], "-C", str(options.pings), *ports[1]]
             yield rail, ["rping", "-s", *ping], ["rping", "-c", "-v", "-V", *ping]
@@ -85,11 +92,11 @@ def run(command: list[str], seconds: float) -> tuple[int, str, str]:
 
 
 def meet(command: list[str], seconds: float) -> tuple[int, str, str]:
-    """Run the client; retry while the server does not listen yet."""
+    """Run the client; retry while the server does not listen yet. After another failure the server has ended as well."""
     limit = time.monotonic() + seconds
     while True:
         status, out, err = run(command, seconds)
-        if status in (0, 124, 127) or time.monotonic() > limit or "onnect" not in out + err:
+        if status in (0, 124, 127) or time.monotonic() > limit or not REFUSED.search(out + err):
             return status, out, err
         time.sleep(0.2)
 
