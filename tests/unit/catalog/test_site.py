@@ -166,6 +166,8 @@ def machines(software: Any = None, **gpus: Any) -> Any:
     (own,) = [row["change"] for row in GOOD if row["name"] == "machines that exist"]
     groups = {name: {**LAB["groups"].get(name, {}), **group} for name, group in own["groups"].items()}
     declared = {"software": software} if software is not None else {}
+    shared = LAB["storage"]["sharedfs"] | {"kind": "nfs"}  # One machine has no packages of MooseFS.
+    declared["storage"] = {**LAB["storage"], "sharedfs": shared}
     return load_cluster(
         {**LAB, **own, **declared, "groups": {**LAB["groups"], **groups, "worker": {**groups["worker"], "gpus": gpus}}}, "rack"
     )

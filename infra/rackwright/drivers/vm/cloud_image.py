@@ -22,9 +22,11 @@ DISK, CONTENTS = "disk.img", "image.json"
 _SCHEMA: Final = "rackwright.cloud-image/1"
 _FORMATS: Final = ("qcow2", "raw")
 _SECTOR: Final = 512
+"""Bytes of the boot sector that the firmware reads (UEFI 2.10, section 5.2.1)."""
 _SIGNATURE: Final = b"\x55\xaa"
-"""End of a boot sector; its first 440 bytes are the boot loader's (UEFI 2.10, section 5.2.1)."""
+"""Its end."""
 _CODE: Final = 440
+"""Its first bytes, which are the boot loader's."""
 _COMPRESSED: Final = {
     b"\xfd7zXZ\0": ("xz", "unxz"),
     b"\x1f\x8b": ("gzip", "gunzip"),
