@@ -57,7 +57,7 @@ def build(folder: Path, *, packages: Iterable[str] = (), disabled: Iterable[str]
     _run("mmdebstrap", "--quiet", "--variant=minbase", f"--include={_names(packages)}", *_hooks(folder, disabled), "trixie", str(root))
     with raw.open("wb") as disk:
         disk.truncate(_START + mib * 2**20)
-    # GRUB of the release does not read file systems with these features of newer e2fsprogs.
+    # This machine's e2fsprogs may be newer than the GRUB in the image, which refuses features that it does not know.
     features = ("-O", "^metadata_csum_seed,^orphan_file", "-E", f"offset={_START}")
     _run("mke2fs", "-q", "-t", "ext4", "-L", "root", *features, "-d", str(root), str(raw), f"{mib}M")
     with raw.open("r+b") as disk:

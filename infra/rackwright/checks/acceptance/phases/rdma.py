@@ -26,7 +26,7 @@ _MESSAGES: Final = 100
 _PATIENCE: Final = 20
 """Seconds until the other node responds. Chosen: the tools start within a second."""
 _PATIENCE_EMULATED: Final = 120
-"""The same for virtual machines: with five of them on two cores, ib_write_bw accepted no connection within 23 s."""
+"""The same for virtual machines. Chosen: Python and the tools take several seconds each to start on an emulated processor that is busy."""
 _LINKS: Final = {"infiniband": "IB", "roce": "Ethernet"}
 _CHECKS: Final = {"bandwidth_of_all_pairs": Quantity.RDMA_WRITE, "latency_of_all_pairs": Quantity.RDMA_LATENCY}
 
