@@ -9,6 +9,7 @@ import pulumi
 import pytest
 import yaml
 
+from rackwright.drivers.vm import cloud_image
 from rackwright.inventory import paths
 from rackwright.stackfile.load import CONFIG_KEY
 from rackwright.targets import program
@@ -101,6 +102,14 @@ def test_unusable_cloud_image_is_refused_with_its_path(tmp_path: Path, monkeypat
         load_changed()
     (tmp_path / "noble.img").write_bytes(b"<html>404 Not Found</html>")
     with pytest.raises(pulumi.RunError, match="has the digest sha256:"):
+        load_changed()
+    mistyped = "sha256:" + 63 * "a" + "b"
+    cached = tmp_path / "cache" / "rackwright" / "machine-images" / cloud_image.name(data["target"]["cloud_image"]["digest"])
+    cached.mkdir(parents=True)
+    (cached / cloud_image.CONTENTS).touch()
+    assert load_changed().plan.nodes, "an image in the cache was accepted before"
+    data["target"]["cloud_image"]["digest"] = mistyped
+    with pytest.raises(pulumi.RunError, match=f"{mistyped} is declared"):
         load_changed()
     del data["target"]["cloud_image"]
     with pytest.raises(pulumi.RunError, match="mke2fs, podman not installed"):

@@ -38,12 +38,12 @@ _COMPRESSED: Final = {
 
 
 def name(digest: str) -> str:
-    """Return the name of an image's folder in the cache.
+    """Return the name of an image's folder in the cache. It has the whole digest: a mistyped one must not name another image.
 
-    >>> name("sha256:" + 64 * "a")
-    'cloud-aaaaaaaaaaaaaaaa'
+    >>> name("sha256:0f")
+    'cloud-sha256-0f'
     """
-    return f"cloud-{digest.partition(':')[2][:16]}"
+    return f"cloud-{digest.replace(':', '-')}"
 
 
 def is_complete(folder: Path) -> bool:
