@@ -17,7 +17,7 @@ from rackwright.drivers.podman import SECRET_PREFIX, STACK_LABEL, SecretFile, li
 from rackwright.drivers.process import run
 from rackwright.drivers.ssh_key_pair import generate
 from rackwright.errors import RackwrightError
-from rackwright.inventory import BAKED
+from rackwright.inventory import baked_roles
 from rackwright.time_limits import slowness
 
 Say = Callable[[str], Awaitable[None]]
@@ -125,7 +125,7 @@ def _inventory(folder: Path, baking: ImageBuild) -> dict[str, Any]:
                 "ansible_user": "root",
                 "ansible_python_interpreter": "/usr/bin/python3",
                 "ansible_ssh_common_args": f"-F {folder}/ssh_config",
-                "bake_roles": list(BAKED[baking.scheduler]),
+                "bake_roles": list(baked_roles(baking.scheduler, baking.os)),
                 "cluster": {
                     "target": "lab",
                     "preinstalled_roles": [],

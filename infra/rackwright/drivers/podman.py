@@ -17,6 +17,7 @@ from rackwright import layout
 from rackwright.drivers import cgroups
 from rackwright.drivers.process import CompletedProcess, OnCancel, ProcessTimeoutError, run
 from rackwright.errors import RackwrightError
+from rackwright.time_limits import slowness
 
 STACK_LABEL: Final = "rackwright.stack"
 EPHEMERAL_LABEL: Final = "rackwright.ephemeral"
@@ -42,19 +43,23 @@ secret files in place, and a partial one breaks every later `podman secret` on t
 async def podman(*arguments: str, stdin: bytes | None = None, timeout: float = 120.0, cleans_up: bool = False) -> CompletedProcess:
     """Run podman; the caller checks the status. Cleanup commands run in a cancelled run, too.
 
-    Raises RackwrightError after the time limit, in seconds.
+    Raises RackwrightError after the time limit: `timeout` in seconds, times the slowness of this machine.
     """
+    limit = timeout * await asyncio.to_thread(slowness)
     interruption = OnCancel.TERMINATE if arguments[0] in _LONG else OnCancel.FINISH
     try:
         return await run(
             ["podman", *_runtime(), *arguments],
             stdin=stdin,
-            timeout=timeout,
+            timeout=limit,
             interruption=OnCancel.IGNORE if cleans_up else interruption,
         )
     except ProcessTimeoutError:
-        hint = "another podman command on this machine may hold its storage: `ps -C podman -o pid,etimes,args`; try again when it has ended"
-        raise RackwrightError(f"podman {arguments[0]}: no end after {timeout:.0f} s", hint=hint) from None
+        hint = (
+            "another podman command on this machine may hold its storage: `ps -C podman -o pid,etimes,args`; try again when it has ended; "
+            "`make doctor` reports storage that copies whole images"
+        )
+        raise RackwrightError(f"podman {arguments[0]}: no end after {limit:.0f} s", hint=hint) from None
 
 
 async def run_checked(*arguments: str, stdin: bytes | None = None, timeout: float = 120.0) -> str:

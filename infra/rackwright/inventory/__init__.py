@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rackwright.inventory.contract import BAKED, inventory, is_baked, schema, schema_errors
+    from rackwright.inventory.contract import BAKED, baked_roles, inventory, is_baked, schema, schema_errors
     from rackwright.inventory.host import Host, SshEndpoint, ssh_endpoint
     from rackwright.inventory.reader import SCHEMA
     from rackwright.inventory.ssh_files import alias, known_hosts, ssh_config
@@ -18,6 +18,7 @@ __all__ = [
     "Host",
     "SshEndpoint",
     "alias",
+    "baked_roles",
     "inventory",
     "is_baked",
     "known_hosts",
@@ -29,7 +30,7 @@ __all__ = [
 
 _MODULE_OF = {
     **dict.fromkeys(("Host", "SshEndpoint", "ssh_endpoint"), "host"),
-    **dict.fromkeys(("BAKED", "schema_errors", "inventory", "is_baked", "schema"), "contract"),
+    **dict.fromkeys(("BAKED", "baked_roles", "schema_errors", "inventory", "is_baked", "schema"), "contract"),
     "SCHEMA": "reader",
     **dict.fromkeys(("alias", "known_hosts", "ssh_config"), "ssh_files"),
 }

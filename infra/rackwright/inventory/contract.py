@@ -14,6 +14,7 @@ from rackwright.inventory import paths
 from rackwright.inventory.alert_rules import rule_groups
 from rackwright.inventory.host import Host
 from rackwright.inventory.reader import SCHEMA
+from rackwright.model.storage.exports import SYSTEMS_WITH_MOOSEFS
 from rackwright.model.targets.adapters import Adapter
 from rackwright.model.targets.hosts import HostsTarget
 from rackwright.plan import Plan
@@ -25,12 +26,19 @@ from rackwright.plan.monitoring.schema import MonitoringPlan
 from rackwright.plan.schema import PlanNode
 from rackwright.plan.slurm.schema import Slurm
 
-_ALWAYS: Final = ("base", "volumes", "sshd", "firewall", "gpu", "fabric", "moosefs_server", "moosefs_client")
+_MOOSEFS: Final = ("moosefs_server", "moosefs_client")
+_ALWAYS: Final = ("base", "volumes", "sshd", "firewall", "gpu", "fabric", *_MOOSEFS)
 BAKED: Final[Mapping[str, tuple[str, ...]]] = {
     "slurm": (*_ALWAYS, "roce", "munge", "slurm_controller", "slurmdbd", "slurm_worker", "slurm_login"),
     "kubernetes": (*_ALWAYS, "containerd", "keepalived", "kubernetes", "kube_control_plane", "kubernetes_client"),
 }
-"""Roles whose install steps a prebuilt image contains, by its scheduler."""
+"""Roles whose install steps a prebuilt image contains, by its scheduler, if the system has their packages (`baked_roles`)."""
+
+
+def baked_roles(scheduler: str, os: str) -> tuple[str, ...]:
+    """Return the roles whose install steps the prebuilt image of a system contains."""
+    left_out = () if SYSTEMS_WITH_MOOSEFS.match(os) else _MOOSEFS
+    return tuple(role for role in BAKED[scheduler] if role not in left_out)
 
 
 def inventory(
@@ -49,7 +57,7 @@ def inventory(
     If one node was created from an older image, the roles install on all nodes, which changes nothing on nodes with all packages.
     """
     whole = plan.target.uses_prebuilt_image and all(host.baked for host in hosts.values())
-    baked = (BAKED[plan.scheduler.kind] if whole else ()) if preinstalled_roles is None else preinstalled_roles
+    baked = (_baked_everywhere(plan) if whole else ()) if preinstalled_roles is None else preinstalled_roles
     present = [node for node in plan.nodes if node.name in hosts]
     known = {node.name for node in present}
     groups: dict[str, Any] = {group: {"hosts": {name: {} for name in names if name in known}} for group, names in plan.groups.items()}
@@ -59,6 +67,12 @@ def inventory(
     variables = _variables(plan, tuple(baked), sources or {}) | ({"kubernetes_bundle": bundle} if bundle else {})
     variables |= {"kubernetes_addons": dict(addons)} if addons else {}
     return {"all": {"vars": variables, "children": groups, "hosts": records}}
+
+
+def _baked_everywhere(plan: Plan) -> tuple[str, ...]:
+    """Return the roles that the images of all nodes contain."""
+    images = [set(baked_roles(plan.scheduler.kind, os)) for os in {node.os for node in plan.nodes}]
+    return tuple(role for role in BAKED[plan.scheduler.kind] if all(role in image for image in images))
 
 
 def _node(plan: Plan, node: PlanNode, host: Host) -> dict[str, Any]:
@@ -200,9 +214,11 @@ def _fabric(plan: Plan) -> dict[str, Any] | None:
 def is_baked(cluster: Mapping[str, Any]) -> bool:
     """Return whether the nodes of an inventory have all packages that the roles install.
 
-    No image has those of monitoring and of declared software, such as `software.tools`.
+    No image has those of monitoring and of declared software, such as `software.tools`. A cluster whose image lacks MooseFS has none.
     """
-    return not cluster.get("extra_packages") and set(cluster["preinstalled_roles"]) >= set(BAKED[cluster["scheduler"]["kind"]])
+    unused = set() if any(row["kind"] == "moosefs" for row in cluster["storage"]) else set(_MOOSEFS)
+    needed = set(BAKED[cluster["scheduler"]["kind"]]) - unused
+    return not cluster.get("extra_packages") and set(cluster["preinstalled_roles"]) >= needed
 
 
 @cache

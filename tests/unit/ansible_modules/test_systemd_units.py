@@ -17,7 +17,7 @@ from ansible_collections.rackwright.cluster.plugins.module_utils import slowness
 from ansible_collections.rackwright.cluster.plugins.modules import systemd_units as units
 
 DEFAULTS: dict[str, Any] = {
-    "enabled": None, "state": "started", "missing_ok": False, "config": [], "reload": False,
+    "enabled": None, "state": "started", "missing_ok": False, "config": [], "received": [], "reload": False,
     "readiness": None, "liveness": None, "readiness_timeout": 1, "wait": True,
 }  # fmt: skip
 UP: dict[str, str] = {"LoadState": "loaded", "ActiveState": "active", "SubState": "running", "UnitFileState": "enabled"}
@@ -211,6 +211,17 @@ def test_a_unit_started_by_others_is_judged_by_time_and_then_stamped(node: Any, 
     assert lab.converge(wanted) == []
     config.write_text("two")
     assert lab.converge(wanted) == [("d.service", "restart")], "the stamp of the first look decides, not the time alone"
+
+
+def test_what_a_unit_received_at_a_start_by_others_is_no_difference(node: Any, tmp_path: Path) -> None:
+    lab, received = node(d_service=UP), tmp_path / "conf-cache"
+    received.write_text("1")
+    wanted = unit(received=[str(received)])
+    assert lab.converge(wanted, check=True) == []
+    assert lab.converge(wanted) == [("d.service", "restart")], "it may have been received later, and then only a start reads it"
+    assert lab.converge(wanted) == [] == lab.converge(wanted, check=True)
+    received.write_text("2")
+    assert lab.converge(wanted, check=True) == [("d.service", "restart")] == lab.converge(wanted)
 
 
 def test_a_unit_older_than_its_config_is_restarted(node: Any, tmp_path: Path) -> None:

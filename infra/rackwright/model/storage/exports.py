@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+import re
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -12,6 +13,9 @@ from rackwright.model.storage.existing import ExistingLustre, ExistingNfs
 from rackwright.model.storage.fsx import FsxLustre
 from rackwright.model.units import Bytes, Mode
 from rackwright.model.update_policy import UpdatePolicy
+
+SYSTEMS_WITH_MOOSEFS: Final = re.compile(r"debian-1[3-9]$")
+"""Releases with packages of MooseFS, as the roles moosefs_server and moosefs_client require them (packages.debian.org/moosefs)."""
 
 
 class FileSystem(ConfigModel):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Final
@@ -12,7 +11,7 @@ from rackwright.derive.nodes import DeclaredNode
 from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.groups import Role, roles_of
 from rackwright.model.storage.existing import ExistingFileSystem
-from rackwright.model.storage.exports import MooseFs, Nfs, Storage
+from rackwright.model.storage.exports import SYSTEMS_WITH_MOOSEFS, MooseFs, Nfs, Storage
 from rackwright.model.units import format_bytes
 from rackwright.rules.registry import RuleContext, Violation, rule
 
@@ -20,8 +19,6 @@ _SMALLEST: Final = 512 * 2**20
 """A chunk server keeps 256 MiB of a disk free (mfschunkserver.cfg(5), HDD_LEAVE_SPACE_DEFAULT) and allocates 64 MiB chunks."""
 
 
-_WITH_MOOSEFS: Final = re.compile(r"debian-1[3-9]$")
-"""Releases with packages of MooseFS, as the roles moosefs_server and moosefs_client require them (packages.debian.org/moosefs)."""
 _HOME: Final = PurePosixPath("/home")
 """Folder of the users' homes (rackwright.cluster.users, `home`)."""
 
@@ -87,7 +84,7 @@ def moosefs_os(case: RuleContext) -> Iterator[Violation]:
         clients = [member for member in case.members if not declared.clients or member.group in declared.clients]
         systems = {case.cluster.target.os_of(member.name): member.name for member in reversed([*_servers(case, declared), *clients])}
         for os, node in systems.items():
-            if not _WITH_MOOSEFS.match(os):
+            if not SYSTEMS_WITH_MOOSEFS.match(os):
                 hint = "use `os: debian-13` there, or `kind: nfs`; the groups of `clients` are the only ones that mount it"
                 yield Violation(f"storage.{name}.kind", f"{node} has {os}, which has no MooseFS packages", hint)
 

@@ -51,6 +51,12 @@ options:
       config:
         description: Files and directories that the daemon reads at its start; the unit file and its drop-ins are always included.
         type: list
+      received:
+        description:
+          - Files and directories that the daemon itself writes when it receives its configuration from a server, at its start and later.
+          - They count as C(config), with one exception. If this module did not start the daemon, their times do not tell whether they were
+            received at the start, for example after a reboot. Check mode then ignores them, and a run restarts the daemon once.
+        type: list
       reload: {type: bool, default: false, description: Whether changed C(config) triggers a reload; a changed unit file always restarts.}
       readiness:
         description: Readiness probe after a start, one of C(tcp) ([host, port]), C(command) ([argv]), C(path).
@@ -118,6 +124,7 @@ UNIT = {
     "state": {"type": "str", "choices": ["started", "stopped", "completed"], "default": "started"},
     "missing_ok": {"type": "bool", "default": False},
     "config": {"type": "list", "elements": "path", "default": []},
+    "received": {"type": "list", "elements": "path", "default": []},
     "reload": {"type": "bool", "default": False},
     "readiness": PROBE,
     "liveness": PROBE,
@@ -232,7 +239,7 @@ class Units:
     def decide_action(self, unit: dict[str, Any], live: Live, digests: Digests) -> tuple[str, str]:
         """Return action and reason for a unit declared started; empty if it is as declared."""
         stamp = read_stamp(self.stamps, unit["name"])
-        action, reason = needed_action(unit, live, digests, stamp)
+        action, reason = needed_action(unit, live, digests, stamp, check=self.check)
         for path in self.pending:
             if not action and concerns(path, unit, live):
                 return "reload" if unit["reload"] else "restart", f"{path} would change"
@@ -325,11 +332,12 @@ def boot_step(unit: dict[str, Any], live: Live) -> str:
 
 def concerns(path: str, unit: dict[str, Any], live: Live) -> bool:
     """Return whether the unit reads the path at its start."""
-    parts = [*unit["config"], *live.unit_files, f"/etc/systemd/system/{unit['name']}", f"/etc/systemd/system/{unit['name']}.d"]
+    own = f"/etc/systemd/system/{unit['name']}"
+    parts = [*unit["config"], *unit["received"], *live.unit_files, own, f"{own}.d"]
     return any(path == part or path.startswith(f"{part}/") for part in parts)
 
 
-def needed_action(unit: dict[str, Any], live: Live, digests: Digests, stamp: dict[str, Any]) -> tuple[str, str]:
+def needed_action(unit: dict[str, Any], live: Live, digests: Digests, stamp: dict[str, Any], *, check: bool) -> tuple[str, str]:
     """Return action and reason for a unit declared started, from its state and the recorded digests."""
     if live.active not in UP:
         return "start", f"the unit is {live.active} ({live.detail})"
@@ -345,7 +353,7 @@ def needed_action(unit: dict[str, Any], live: Live, digests: Digests, stamp: dic
     for path in live.unit_files:
         if changed_at(path) > live.started_at:
             return "restart", f"{path} is newer than the start of the unit"
-    for path in files_under(unit["config"]):
+    for path in files_under(unit["config"] + ([] if check else unit["received"])):
         if changed_at(path) > live.started_at:
             return again, f"{path} is newer than the start of the unit"
     return "", ""
@@ -353,7 +361,7 @@ def needed_action(unit: dict[str, Any], live: Live, digests: Digests, stamp: dic
 
 def digests_of(unit: dict[str, Any], live: Live) -> Digests:
     """Return the current digests of the unit's files."""
-    return Digests(config=digest(unit["config"]), unit=digest(list(live.unit_files)))
+    return Digests(config=digest(unit["config"] + unit["received"]), unit=digest(list(live.unit_files)))
 
 
 def full_name(name: str) -> str:
