@@ -95,6 +95,14 @@ def test_declared_software_is_in_no_image(more: dict[str, Any]) -> None:
         assert rackwright_inventory.is_baked(rackwright_inventory.inventory(plan, made)["all"]["vars"]["cluster"]) is baked
 
 
+def test_image_of_debian_12_has_every_role_but_those_of_moosefs() -> None:
+    plan = small(target={"kind": "lab", "os": "debian-12"})
+    made = {name: dataclasses.replace(host, baked=True) for name, host in hosts(plan).items()}
+    cluster = rackwright_inventory.inventory(plan, made)["all"]["vars"]["cluster"]
+    assert set(rackwright_inventory.BAKED["slurm"]) - set(cluster["preinstalled_roles"]) == {"moosefs_server", "moosefs_client"}
+    assert rackwright_inventory.is_baked(cluster)
+
+
 def test_existing_storage_reaches_roles_and_checks() -> None:
     """The source comes from the stack file, and no check compares size and mode, or writes to the file system."""
     declared = {
