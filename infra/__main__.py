@@ -20,7 +20,12 @@ converge = Converge(
     sources=built.sources,
     bundle=built.bundle,
     addons=kubernetes.addons(plan),
-    secrets={"access_key": access.private_key, "host_keys": built.host_keys, **secrets.generated_secrets(plan)},
+    secrets={
+        "access_key": access.private_key,
+        "host_keys": built.host_keys,
+        **secrets.generated_secrets(plan),
+        **secrets.secret_files(plan),
+    },
     digests=program.converge_digests(described),
     options=program.converge_options(described),
 )

@@ -20,10 +20,10 @@ from rackwright.drivers import ansible, remote_exec
 from rackwright.drivers.ansible_child import private_tempdir
 from rackwright.drivers.bmc.archive import archive_digest
 from rackwright.drivers.power import switches_machines
-from rackwright.inventory import paths
+from rackwright.inventory import control_files, paths
 from rackwright.inventory.reader import load_document
 from rackwright.model.hostlists import compressed
-from rackwright.operations.check_mode import control_files, recording, replay, secret_placeholders, suspended_daemons
+from rackwright.operations.check_mode import recording, replay, secret_placeholders, suspended_daemons
 from rackwright.operations.check_mode.suspended_daemons import Suspended
 from rackwright.time_limits import slowness
 

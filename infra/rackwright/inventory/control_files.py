@@ -1,7 +1,8 @@
-"""Files of this machine that roles copy to nodes: the inventory names them, and their content is in no other input of a run."""
+"""Files of this machine that roles copy to nodes: plan and inventory name them, and their content is in no other input of a run."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +13,7 @@ _PUBLIC: Final = frozenset({"authority_file", "ca_file"})
 
 
 def named_files(value: Any) -> list[Path]:
-    """Return the files that the inventory's variables name and that exist, each once."""
+    """Return the files that variables name and that exist, each once."""
     return sorted({path for _, path in _named(value) if path.is_file()})
 
 
@@ -21,6 +22,15 @@ def secret_texts(value: Any) -> list[str]:
     return [
         path.read_text(encoding="utf-8", errors="replace").strip() for name, path in _named(value) if name in _SECRET and path.is_file()
     ]
+
+
+def digest(value: Any) -> str:
+    """Return a digest of the content of the files that variables name, empty without any; their folders differ from machine to machine.
+
+    It is as secret as the files: a short password can be found from it.
+    """
+    contents = [path.read_bytes() for _, path in _named(value) if path.is_file()]
+    return hashlib.sha256(b"".join(b"%d " % len(content) + content for content in contents)).hexdigest() if contents else ""
 
 
 def _named(value: Any) -> Iterator[tuple[str, Path]]:
