@@ -8,7 +8,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from bootstrap import engine, environment, packages
+from bootstrap import engine, environment, packages, podman_storage
 from bootstrap.failure import Failure
 from bootstrap.machine import Machine
 from bootstrap.machine_checks import text
@@ -64,6 +64,8 @@ def set_up(machine: Machine, stack: str | None, dev: bool = False, *, with_ports
         packages.install(machine, stages, needs)
         if absent:
             require_machine(machine, check_containers(machine, CHECKOUT, stack, with_ports), [])
+        if packages.is_lab(CHECKOUT, stack):
+            podman_storage.choose_overlay(machine, stages)
     else:
         packages.install(machine, stages, needs)
     environment.create(machine, stages, CHECKOUT, dev)
@@ -79,6 +81,8 @@ def set_up_installed(machine: Machine, stack: str, venv: Path, project: Path) ->
     installs = [] if needs_root(machine, project, stack) else packages.commands(machine, absent)
     require_machine(machine, check_containers(machine, project, stack), installs)
     packages.install(machine, stages, needs)
+    if packages.is_lab(project, stack):
+        podman_storage.choose_overlay(machine, stages)
     engine.provide(machine, stages, CHECKOUT, venv)
     environment.install_shim(CHECKOUT, venv)
     stages.end()

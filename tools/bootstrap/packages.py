@@ -45,8 +45,6 @@ ROOTLESS = (
     Need("user name spaces", ("newuidmap",), (), "uidmap", "shadow-utils"),
     USER_BUS,
 )
-OVERLAY = Need("rootless storage", ("fuse-overlayfs",), (), "fuse-overlayfs", "fuse-overlayfs")
-"""Without it, Podman before 5 chooses the storage driver vfs for a user, which copies the whole image for each container."""
 SLIRP = Need("rootless network", ("slirp4netns",), (), "slirp4netns", "slirp4netns")
 PASTA = Need("rootless network", ("pasta",), (), "passt", "passt")
 _FIRST_WITH_PASTA = {"debian": (13,), "ubuntu": (24, 10), "fedora": (40,), "rhel": (9, 5), "rocky": (9, 5), "almalinux": (9, 5)}
@@ -62,17 +60,16 @@ def wanted(checkout: Path, stack: str | None, machine: Machine) -> tuple[Need, .
     python = () if machine.which("uv") else (PYTHON,)
     if stack is None or not is_lab(checkout, stack):
         return python
-    rootless = () if machine.is_root else (*ROOTLESS, *rootless_programs(machine))
+    rootless = () if machine.is_root else (*ROOTLESS, rootless_network(machine))
     return (*python, *LAB, UBUNTU_KEYRING, *rootless)
 
 
-def rootless_programs(machine: Machine) -> tuple[Need, ...]:
-    """Return what Podman of this distribution uses for rootless networks and storage; a derivative counts as its ID_LIKE."""
+def rootless_network(machine: Machine) -> Need:
+    """Return the program that Podman of this distribution uses for rootless networks; a derivative counts as its ID_LIKE."""
     families = [machine.release.get("ID", ""), *machine.release.get("ID_LIKE", "").split()]
     first = next((_FIRST_WITH_PASTA[name] for name in families if name in _FIRST_WITH_PASTA), None)
     release = tuple(int(part) for part in re.findall(r"\d+", machine.release.get("VERSION_ID", "")))
-    # Debian's testing has no release number.
-    return (PASTA,) if first is not None and (release >= first or not release) else (SLIRP, OVERLAY)
+    return PASTA if first is not None and (release >= first or not release) else SLIRP  # Debian's testing has no release number.
 
 
 def is_lab(checkout: Path, stack: str) -> bool:

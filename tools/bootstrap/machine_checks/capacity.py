@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import re
@@ -121,40 +120,6 @@ def judge_memory(stack: LabStack, meminfo: str) -> Finding:
         f"little for {stack.nodes_text} (expected about {needed} MiB, an estimate of {each} MiB for each; found {found} MiB)",
         "the kernel ends processes when memory runs out",
         ("make up STACK=lab-small",) if stack.name != "lab-small" else (),
-    )
-
-
-def check_storage_driver(machine: Machine) -> Finding:
-    """Check the storage driver of Podman's existing store. Podman is not run: it would create the store with the driver that it chooses."""
-    storage = observe_storage(machine)
-    there = [name for name in ("overlay", "vfs") if os.path.isdir(os.path.join(storage.folder, f"{name}-images"))]
-    own = Path(machine.environ.get("XDG_CONFIG_HOME") or os.path.join(machine.environ.get("HOME", "/"), ".config"))
-    declared = read_file(machine, "/etc/containers/storage.conf") or ""
-    with contextlib.suppress(OSError):
-        declared += (own / "containers/storage.conf").read_text(encoding="utf-8", errors="replace")
-    version = run_command(machine, "podman", "--version")
-    return judge_storage_driver(there[0] if there else "", declared, version.stdout if version else "", machine.which("fuse-overlayfs"))
-
-
-def judge_storage_driver(there: str, declared: str, version: str, fuse: str | None) -> Finding:
-    """Judge the driver of the existing store, else the one that Podman will choose: 4.3 of Debian 12 chose vfs for a user (2026-11-26)."""
-    subject = "storage driver"
-    named = re.search(r'^\s*driver\s*=\s*"(\w+)"', declared, re.MULTILINE)
-    old = re.search(r"version [0-4]\.", version) is not None
-    found = there or (named[1] if named else "vfs" if old and not fuse else "")
-    if found != "vfs":
-        return ok(subject, found or "Podman's own choice")
-    return Finding(
-        Level.WARNING,
-        subject,
-        "copies whole images (expected overlay, found vfs)",
-        "each node takes 0.7 GiB and starts slowly",
-        (
-            *(("podman system reset --force",) if there else ()),
-            "mkdir -p ~/.config/containers",
-            "printf '[storage]\\ndriver = \"overlay\"\\n' >> ~/.config/containers/storage.conf",
-        ),
-        "`podman system reset` removes all containers and images of this user." if there else "",
     )
 
 

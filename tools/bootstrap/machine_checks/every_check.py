@@ -18,6 +18,7 @@ from bootstrap.machine_checks import (
     kernel_limits,
     network,
     session,
+    storage_driver,
     user_ids,
     user_namespaces,
 )
@@ -79,7 +80,7 @@ def _check_lab(machine: Machine, stack: LabStack) -> list[Group]:
     if not machine.is_root:
         rootless = [*user_ids.check_user_ids(machine), *user_namespaces.check_user_namespaces(machine)]
         if machine.which("podman"):
-            rootless.append(capacity.check_storage_driver(machine))
+            rootless.append(storage_driver.check_storage_driver(machine))
         groups += [
             Group(f"Session of {machine.user}", tuple(session.check_session(machine))),
             Group("Rootless containers", tuple(rootless)),

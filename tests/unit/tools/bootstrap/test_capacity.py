@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from bootstrap.machine_checks import capacity
-from bootstrap.machine_checks.capacity import Storage, check_storage_driver, judge_storage_driver
+from bootstrap.machine_checks.capacity import Storage
 from bootstrap.machine_checks.finding import Level
 from bootstrap.machine_checks.lab_stack import LabStack
 
@@ -172,27 +172,3 @@ def test_running_stack_holds_memory(make_machine) -> None:
     machine = make_machine({"/proc/meminfo": MEMINFO.replace("8192000", "1000")})
     assert capacity.check_capacity(machine, STACK._replace(ports=()), lambda: True)[0].level is Level.OK
     assert capacity.check_capacity(machine, STACK._replace(ports=()), lambda: False)[0].level is Level.WARNING
-
-
-@pytest.mark.parametrize(
-    ("there", "declared", "version", "fuse", "level"),
-    [
-        ("overlay", "", "podman version 4.3.1", None, Level.OK),
-        ("vfs", "", "podman version 5.4.2", None, Level.WARNING),
-        ("", "", "podman version 4.3.1", None, Level.WARNING),
-        ("", "", "podman version 4.3.1", "/usr/bin/fuse-overlayfs", Level.OK),
-        ("", '[storage]\n  driver = "overlay"\n', "podman version 4.3.1", None, Level.OK),
-        ("", '[storage]\ndriver = "vfs"\n', "podman version 5.4.2", None, Level.WARNING),
-        ("", "", "podman version 5.4.2", None, Level.OK),
-    ],
-)
-def test_storage_driver_is_judged(there: str, declared: str, version: str, fuse: str | None, level: Level) -> None:
-    finding = judge_storage_driver(there, declared, version, fuse)
-    assert finding.level is level
-    assert any("system reset" in command for command in finding.commands) is (there == "vfs")
-
-
-def test_existing_store_names_its_driver(make_machine) -> None:
-    machine = make_machine(commands={"podman": "echo podman version 4.3.1"})
-    (machine.root / "home/alice/.local/share/containers/storage/overlay-images").mkdir(parents=True)
-    assert check_storage_driver(machine).found == "overlay"
