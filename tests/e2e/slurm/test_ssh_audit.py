@@ -56,7 +56,7 @@ def test_ssh_audit_has_only_accepted_findings_on_login_node(login_port: int) -> 
 def test_running_server_has_the_lists_of_its_file(lab: Project) -> None:
     """No other file of sshd_config.d precedes the one of the role: `sshd -T` prints the values that count."""
     written = _values(lab.ssh("login0", "cat /etc/ssh/sshd_config.d/10-rackwright.conf").output)
-    effective = _values(lab.ssh("login0", "/usr/sbin/sshd -T").output)
+    effective = {name.lower(): value for name, value in _values(lab.ssh("login0", "/usr/sbin/sshd -T").output).items()}
     assert {name: effective[name.lower()] for name in SETTINGS} == {name: written[name] for name in SETTINGS}
 
 

@@ -86,6 +86,7 @@ ROWS = (
         "slurm-partitions",
         "mounts",
         "storage-roots",
+        "storage-usage",
     ),
     *("storage-answering", "nfs-server", "units", "identity", "resolved", "hosts", "space", "inodes", "system-state"),
     *("accounts", "directories", "kernel-settings", "service-limits", "huge-pages"),

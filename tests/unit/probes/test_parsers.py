@@ -142,6 +142,11 @@ class TestSshd:
         assert parse_sshd(captured("sshd-settings", "passwords"))["passwordauthentication"] == "yes"
         assert parse_sshd(captured("sshd-settings"))["listenaddress"] == "[::]:22 0.0.0.0:22"
 
+    def test_names_are_read_in_the_case_of_openssh_10_6(self):
+        settings = parse_sshd(captured("sshd-settings", "openssh-10.6"))
+        assert (settings["passwordauthentication"], settings["permitrootlogin"]) == ("no", "prohibit-password")
+        assert settings["listenaddress"] == "[::]:22 0.0.0.0:22"
+
     def test_offered_algorithms_are_read(self):
         assert parse_auth_methods(captured("sshd-offer")) == ("publickey",)
         assert parse_auth_methods(captured("sshd-offer", "passwords")) == ("keyboard-interactive", "password", "publickey")

@@ -24,6 +24,7 @@ from rackwright.checks.cluster.probes.storage import (
     is_there,
     options_of,
 )
+from rackwright.checks.cluster.probes.storage_usage import USAGE
 from rackwright.checks.cluster.probes.units import UNITS, servers_of
 from rackwright.errors import UndeterminedError
 
@@ -100,6 +101,22 @@ def test_size_matches_plan(node: Record, ask: Ask, cluster: Record, expect: Expe
         else:
             found[one.mount] = f"{root.size_mib} MiB"
     expect(found, planned)
+
+
+def test_space_available(node: Record, ask: Ask, cluster: Record, expect: Expect, limit: float) -> None:
+    """A full file system fails every write, or blocks it: clients of MooseFS wait for space without an error."""
+    found: dict[str, str | UnreadableValue] = {}
+    wanted = {one.mount: f"at most {limit:g} % of space and inodes used" for one in _created_of(node, cluster)}
+    for one in _created_of(node, cluster):
+        mount = _mounted(ask, one, node, cluster)
+        usage = mount if isinstance(mount, UnreadableValue) else ask(USAGE).at(one.mount)
+        if usage is None or isinstance(usage, UnreadableValue):
+            found[one.mount] = usage or MissingAnswer(one.mount, "not listed")
+            continue
+        above = {"space": usage.space, "inodes": usage.inodes or 0.0}
+        text = ", ".join(f"{share:.0f} % of {name} used" for name, share in above.items() if share > limit)
+        found[one.mount] = text or wanted[one.mount]
+    expect(found, wanted)
 
 
 def test_users_have_access(node: Record, ask: Ask, cluster: Record, expect: Expect) -> None:

@@ -14,6 +14,7 @@ from rackwright.checks.cluster.probes.accounting import CLUSTERS
 from rackwright.checks.cluster.probes.accounts import ACCOUNTS
 from rackwright.checks.cluster.probes.slurm import CONFIGURATION, PING
 from rackwright.checks.cluster.probes.storage import ANSWERING, ROOTS
+from rackwright.checks.cluster.probes.storage_usage import USAGE
 from rackwright.checks.cluster.probes.units import (
     ACCOUNTING,
     ALERTMANAGER,
@@ -58,7 +59,7 @@ ELSEWHERE: Final[Mapping[Probe[Any], Mapping[str, str]]] = {
     CLUSTERS: {ACCOUNTING: "role_accounting", DATABASE: "role_accounting", MUNGE: "role_accounting"},
 }
 """Units of other nodes that a command waits for, with the group of those nodes."""
-ON_STORAGE: Final[frozenset[Probe[Any]]] = frozenset({ROOTS, ANSWERING, ACCOUNTS})
+ON_STORAGE: Final[frozenset[Probe[Any]]] = frozenset({ROOTS, USAGE, ANSWERING, ACCOUNTS})
 """Probes whose commands read files of a shared file system; that of accounts reads the owners of homes."""
 _OF_API: Final[Mapping[str, str]] = {API_SERVER: "kube_control_plane", ETCD: "kube_control_plane"}
 _OF_KUBELET: Final[Mapping[str, str]] = {KUBELET: "", CONTAINERD: ""}

@@ -13,12 +13,16 @@ from rackwright.stackfile.fingerprints import is_hash_of
 
 
 def parse_settings(text: str) -> dict[str, str]:
-    """Return settings by name from `sshd -T`: one setting per line, names in lower case. Values of a repeated setting are joined."""
+    """Return settings by name in lower case from `sshd -T`, one setting per line. Values of a repeated setting are joined.
+
+    OpenSSH 10.6 prints the names as sshd_config(5) spells them, earlier releases in lower case.
+    """
     settings: dict[str, str] = {}
     for line in text.splitlines():
         name, _, value = line.strip().partition(" ")
-        if not re.fullmatch(r"[a-z0-9]+", name):  # a warning about the file
+        if not re.fullmatch(r"[A-Za-z0-9]+", name):  # a warning about the file
             continue
+        name = name.lower()
         settings[name] = f"{settings[name]} {value}" if name in settings else value
     if "permitrootlogin" not in settings:
         raise ValueError("no settings of sshd")
