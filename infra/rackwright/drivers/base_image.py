@@ -85,8 +85,7 @@ async def _bootstrap(suite: str, mirror: str | None, name: str) -> None:
     with tempfile.TemporaryDirectory(prefix="rw-base-") as folder:
         archive = Path(folder) / "base.tar"
         command = [
-            "mmdebstrap",
-            "--quiet",
+            "mmdebstrap",  # without --quiet, which hides why apt failed
             "--variant=minbase",
             f"--include={','.join(_PACKAGES)}",
             f'--customize-hook={_LOGIN_IDS}"$1"/etc/pam.d/*',

@@ -18,7 +18,7 @@ NODE_CHECKS = (
     ),
     *(
         f"{layout.CLUSTER_CHECKS}/probes/{name}.py"
-        for name in ("kernels", "mig", "neighbours", "nvidia_smi", "slurm_states", "smoke", "storage", "units")
+        for name in ("kernels", "mig", "neighbours", "nvidia_smi", "slurm_states", "smoke", "storage", "storage_usage", "units")
     ),
     *(f"{layout.CLUSTER_CHECKS}/test_{name}.py" for name in ("gpu", "node", "storage")),
     *(f"{layout.REMOTE}/programs/{name}.py" for name in ("commands", "daemon_states", "slurm_node")),

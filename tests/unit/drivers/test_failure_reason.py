@@ -254,9 +254,15 @@ def test_loop_item_with_a_name_is_named_by_it() -> None:
             "W: download is slow\nE: Unable to locate package systemd-resolved\nE: mmdebstrap failed to run\n",
             "E: Unable to locate package systemd-resolved",
         ),
+        (
+            "I: running apt-get update...\n"
+            "E: Release file for http://deb.example.org/debian/dists/trixie/InRelease is expired (invalid since 24d 9h 19min 28s).\n"
+            "E: apt-get update --error-on=any -oAPT::Status-Fd=<$fd> -oDpkg::Use-Pty=false failed\nE: mmdebstrap failed to run\n",
+            "E: Release file for http://deb.example.org/debian/dists/trixie/InRelease is expired (invalid since 24d 9h 19min 28s).",
+        ),
         ("starting\nstopped halfway\n", "stopped halfway"),
     ],
-    ids=["nothing", "traceback", "mmdebstrap", "no-sign-of-a-cause"],
+    ids=["nothing", "traceback", "mmdebstrap", "expired-archive", "no-sign-of-a-cause"],
 )
 def test_output_of_program_starts_with_its_cause(printed: str, first: str) -> None:
     assert reason_in_output(printed).partition("\n")[0] == first
