@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -40,5 +41,9 @@ def test_digest_does_not_depend_on_the_folder(tmp_path: Path) -> None:
 
 def test_converge_gets_a_digest_only_where_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "ops").write_text("https://a")
-    assert set(secrets.secret_files(_plan(tmp_path))) == {"files"}
-    assert secrets.secret_files(monitored(monitoring={"kind": "builtin"})) == {}
+
+    async def named(plan: Any) -> set[str]:
+        return set(secrets.secret_files(plan))
+
+    assert asyncio.run(named(_plan(tmp_path))) == {"files"}
+    assert asyncio.run(named(monitored(monitoring={"kind": "builtin"}))) == set()
