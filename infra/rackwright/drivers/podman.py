@@ -17,6 +17,7 @@ from rackwright import layout
 from rackwright.drivers import cgroups
 from rackwright.drivers.process import CompletedProcess, OnCancel, ProcessTimeoutError, run
 from rackwright.errors import RackwrightError
+from rackwright.inventory import paths
 from rackwright.time_limits import slowness
 
 STACK_LABEL: Final = "rackwright.stack"
@@ -52,6 +53,8 @@ async def podman(*arguments: str, stdin: bytes | None = None, timeout: float = 1
             ["podman", *_runtime(), *arguments],
             stdin=stdin,
             timeout=limit,
+            # conmon 2.1.6 of Debian 12 writes a file `oom` to its folder when a job exceeds its memory, and that is Podman's folder.
+            cwd=paths.home() if paths.home().is_dir() else None,
             interruption=OnCancel.IGNORE if cleans_up else interruption,
         )
     except ProcessTimeoutError:

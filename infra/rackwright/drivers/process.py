@@ -56,13 +56,14 @@ async def run(
     stdin: bytes | None = None,
     timeout: float = 60.0,
     env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
     interruption: OnCancel = OnCancel.TERMINATE,
 ) -> CompletedProcess:
-    """Run a short command until it exits. Kill it and raise ProcessTimeoutError after `timeout` seconds.
+    """Run a short command until it exits, in the folder `cwd`. Kill it and raise ProcessTimeoutError after `timeout` seconds.
 
     A cancelled call raises CancelledError. A command that must finish has finished by then, even if it was just starting.
     """
-    running = asyncio.ensure_future(_run(argv, stdin=stdin, timeout=timeout, env=env, interruption=interruption))
+    running = asyncio.ensure_future(_run(argv, stdin=stdin, timeout=timeout, env=env, cwd=cwd, interruption=interruption))
     try:
         return await (running if interruption is OnCancel.TERMINATE else asyncio.shield(running))
     except asyncio.CancelledError:
@@ -73,9 +74,9 @@ async def run(
 
 
 async def _run(
-    argv: Sequence[str], *, stdin: bytes | None, timeout: float, env: Mapping[str, str] | None, interruption: OnCancel
+    argv: Sequence[str], *, stdin: bytes | None, timeout: float, env: Mapping[str, str] | None, cwd: Path | None, interruption: OnCancel
 ) -> CompletedProcess:
-    async with _child(argv, stdin=stdin is not None, env=env, interruption=interruption) as child:
+    async with _child(argv, stdin=stdin is not None, env=env, cwd=cwd, interruption=interruption) as child:
         try:
             out, err = await asyncio.wait_for(child.communicate(stdin), timeout)
         except TimeoutError:
@@ -135,6 +136,7 @@ async def _child(
     *,
     stdin: bool,
     env: Mapping[str, str] | None,
+    cwd: Path | None = None,
     pass_fds: tuple[int, ...] = (),
     interruption: OnCancel = OnCancel.TERMINATE,
 ) -> AsyncIterator[asyncio.subprocess.Process]:
@@ -148,6 +150,7 @@ async def _child(
             stdout=pipe,
             stderr=pipe,
             env=env,
+            cwd=cwd,
             start_new_session=True,
             pass_fds=pass_fds,
             limit=_LONGEST_LINE,
