@@ -78,7 +78,8 @@ async def _pull(os_name: str, name: str) -> None:
     await run_checked("pull", "--quiet", upstream, timeout=600)
     install = f"apt-get update && apt-get install -y --no-install-recommends {' '.join(_PACKAGES)} && apt-get clean"
     recipe = f"FROM {upstream}\nRUN {install} && {_LOGIN_IDS}/etc/pam.d/*\n"
-    await run_checked("build", "--quiet", "--tag", name, "--file", "-", stdin=recipe.encode(), timeout=1200)
+    with tempfile.TemporaryDirectory(prefix="rw-base-") as context:  # Without one, podman takes the folder that it runs in.
+        await run_checked("build", "--quiet", "--tag", name, "--file", "-", context, stdin=recipe.encode(), timeout=1200)
 
 
 async def _bootstrap(suite: str, mirror: str | None, name: str) -> None:
