@@ -29,8 +29,16 @@ def digest(value: Any) -> str:
 
     It is as secret as the files: a short password can be found from it.
     """
-    contents = [path.read_bytes() for _, path in _named(value) if path.is_file()]
+    contents = [_content(path) for _, path in _named(value) if path.is_file()]
     return hashlib.sha256(b"".join(b"%d " % len(content) + content for content in contents)).hexdigest() if contents else ""
+
+
+def _content(path: Path) -> bytes:
+    """Return the content; empty for a file that cannot be read, because the role that copies it reports that."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
 
 
 def _named(value: Any) -> Iterator[tuple[str, Path]]:

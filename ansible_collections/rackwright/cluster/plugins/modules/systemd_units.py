@@ -52,26 +52,17 @@ options:
         description: Files and directories that the daemon reads at its start; the unit file and its drop-ins are always included.
         type: list
       received:
-        description:
-          - Files and directories that the daemon itself writes when it receives its configuration from a server, at its start and later.
-          - They count as C(config), with one exception. If this module did not start the daemon, their times do not tell whether they were
-            received at the start, for example after a reboot. Check mode then ignores them, and a run restarts the daemon once.
+        description: Further C(config) that a server sends, at the start and later. After a start by others, check mode ignores it.
         type: list
       reload: {type: bool, default: false, description: Whether changed C(config) triggers a reload; a changed unit file always restarts.}
-      readiness:
-        description: Readiness probe after a start, one of C(tcp) ([host, port]), C(command) ([argv]), C(path).
-        type: dict
+      readiness: {type: dict, description: "Readiness probe after a start: C(tcp) ([host, port]), C(command) ([argv]) or C(path)."}
       liveness:
         description:
           - Liveness probe, in the format of C(readiness), used in every run and in check mode. A running unit that fails it is restarted.
           - No answer within 5 s is an error, because a restart seldom fixes a hang.
         type: dict
       readiness_timeout: {type: int, default: 30, description: "Timeout of C(readiness), in seconds; a slow node gets a multiple of it."}
-      wait:
-        description:
-          - C(false) queues the start and continues; the module waits for its result and readiness at the end of the task.
-        type: bool
-        default: true
+      wait: {type: bool, default: true, description: C(false) queues the start; the module waits for its result at the end of the task.}
   daemon_reload_on:
     description: Unit files and drop-ins of units that are not in C(units). For units in C(units), systemd reports changes itself.
     type: list
@@ -332,8 +323,8 @@ def boot_step(unit: dict[str, Any], live: Live) -> str:
 
 def concerns(path: str, unit: dict[str, Any], live: Live) -> bool:
     """Return whether the unit reads the path at its start."""
-    own = f"/etc/systemd/system/{unit['name']}"
-    parts = [*unit["config"], *unit["received"], *live.unit_files, own, f"{own}.d"]
+    config, own = unit["config"] + unit["received"], f"/etc/systemd/system/{unit['name']}"
+    parts = [*config, *live.unit_files, own, f"{own}.d"]
     return any(path == part or path.startswith(f"{part}/") for part in parts)
 
 
@@ -353,6 +344,7 @@ def needed_action(unit: dict[str, Any], live: Live, digests: Digests, stamp: dic
     for path in live.unit_files:
         if changed_at(path) > live.started_at:
             return "restart", f"{path} is newer than the start of the unit"
+    # Whether a start by others, such as a boot, was before or after the server sent the files, their times do not tell.
     for path in files_under(unit["config"] + ([] if check else unit["received"])):
         if changed_at(path) > live.started_at:
             return again, f"{path} is newer than the start of the unit"
