@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 import json
 import resource
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final
 
 from rackwright import layout
@@ -46,7 +48,7 @@ async def podman(*arguments: str, stdin: bytes | None = None, timeout: float = 1
 
     Raises RackwrightError after the time limit: `timeout` in seconds, times the slowness of this machine.
     """
-    limit = timeout * await asyncio.to_thread(slowness)
+    limit = timeout * await asyncio.to_thread(_slowness_in_minute, int(time.monotonic() // 60))
     interruption = OnCancel.TERMINATE if arguments[0] in _LONG else OnCancel.FINISH
     try:
         return await run(
@@ -63,6 +65,12 @@ async def podman(*arguments: str, stdin: bytes | None = None, timeout: float = 1
             "`make doctor` reports storage that copies whole images"
         )
         raise RackwrightError(f"podman {arguments[0]}: no end after {limit:.0f} s", hint=hint) from None
+
+
+@lru_cache(maxsize=1)
+def _slowness_in_minute(minute: int) -> int:
+    """Return the slowness of this machine. A measurement takes a tenth of a podman command, so a minute has one."""
+    return slowness()
 
 
 async def run_checked(*arguments: str, stdin: bytes | None = None, timeout: float = 120.0) -> str:

@@ -94,3 +94,30 @@ def test_command_without_end_is_named_with_what_may_hold_it(tmp_path: Path, monk
     with pytest.raises(RackwrightError, match=r"^podman pause: no end after 0 s") as raised:
         asyncio.run(podman.podman("pause", "lab-worker0", timeout=0.2))
     assert "another podman command" in raised.value.hint
+
+
+@pytest.fixture
+def replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the path of a program that is used as podman, with a state directory of its own."""
+    (tmp_path / "state").mkdir()
+    monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(podman, "_runtime", list)
+    return tmp_path / "podman"
+
+
+def test_limit_grows_with_slowness_of_the_machine(replaced: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replaced.write_text("#!/bin/sh\nexec sleep 600\n")
+    replaced.chmod(0o755)
+    monkeypatch.setenv("RACKWRIGHT_SLOWNESS", "5")
+    podman._slowness_in_minute.cache_clear()
+    with pytest.raises(RackwrightError, match=r"^podman run: no end after 1 s"):
+        asyncio.run(podman.podman("run", timeout=0.2))
+    podman._slowness_in_minute.cache_clear()
+
+
+def test_podman_runs_in_the_state_directory(replaced: Path) -> None:
+    """Its monitor of a container writes files to the folder that it was started in."""
+    replaced.write_text("#!/bin/sh\npwd -P\n")
+    replaced.chmod(0o755)
+    assert asyncio.run(podman.run_checked("run")) == str((replaced.parent / "state").resolve())

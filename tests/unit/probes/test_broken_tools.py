@@ -21,6 +21,7 @@ from rackwright.checks.cluster.probes.pods import REMAINING_PODS
 from rackwright.checks.cluster.probes.software import DCGM_HEALTH, NCCL
 from rackwright.checks.cluster.probes.sshd import HOST_KEYS
 from rackwright.checks.cluster.probes.storage import ANSWERING, MOUNTS, NFS_SERVER, ROOTS
+from rackwright.checks.cluster.probes.storage_usage import USAGE
 from rackwright.errors import UndeterminedError
 from rackwright.remote.programs import commands
 from rackwright.report.verdict import Verdict
@@ -31,7 +32,7 @@ DECLARED = SimpleNamespace(cluster={"storage": [STORAGE], "users": [{"name": "al
 RUN = SimpleNamespace(data={"nodes": {"w0": {"plain": {"uid": "8c03"}}}})
 PLACE = SimpleNamespace(node=NODE, declared=DECLARED, earlier_result=lambda *_: RUN)
 ASKED = [ACCOUNTS, ASSOCIATIONS, CLUSTERS, DCGM_HEALTH, DEVICES, GPUS, HOST_KEYS, LISTENING, MOUNTS, NCCL]
-ASKED += [NEURON_DEVICES, NFS_SERVER, ROOTS, XIDS]
+ASKED += [NEURON_DEVICES, NFS_SERVER, ROOTS, USAGE, XIDS]
 TOOLS = ("awk", "cat", "dcgmi", "exportfs", "find", "getent", "grep", "journalctl", "ldconfig", "ls", "nvidia-smi", "readlink", "sacctmgr")
 TOOLS += ("head", "sed", "ss", "ssh-keygen", "stat", "timeout", "xargs")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bootstrap.failure import Failure
 from bootstrap.machine_checks.finding import Level
 from bootstrap.machine_checks.storage_driver import check_storage_driver, observe_storage_driver
 from bootstrap.podman_storage import choose_overlay
@@ -60,3 +61,9 @@ def test_setup_writes_nothing_for_old_kernels_and_root(make_machine, kernel: str
     machine = _machine(make_machine, "4.3.1", {}, kernel=kernel, user_id=user_id)
     choose_overlay(machine, Stages())
     assert not (machine.root / OWN[1:]).exists()
+
+
+def test_setup_names_the_file_that_cannot_be_written(make_machine) -> None:
+    machine = _machine(make_machine, "4.3.1", {"/home/alice/.config": "a file"})
+    with pytest.raises(Failure, match=r"storage\.conf cannot be written: Not a directory"):
+        choose_overlay(machine, Stages())
