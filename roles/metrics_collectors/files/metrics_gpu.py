@@ -41,7 +41,8 @@ ENDS = (0, 2, 6, 8, 9, 10, 12, 14, 15, 18, 255)
 LOST = re.compile(r"unable to (?:determine|detect) the device handle for|\[?gpu is lost", re.IGNORECASE)
 """Words with which nvidia-smi reports a GPU that does not respond: in a line of its own, or in the cells of its row."""
 WINDOW = "300000"
-"""Milliseconds in which XIDs count: the default of dcgm-exporter."""
+"""Milliseconds in which XIDs and SXids count: the default of dcgm-exporter."""
+ADDRESS = r"(?:PCI:)?([0-9A-Fa-f]+:[0-9A-Fa-f]+:[0-9A-Fa-f]+)"
 SIMULATED_LOG = "/var/lib/rackwright/gpu-kernel.log"
 
 
@@ -90,8 +91,22 @@ def xids(text: str) -> Counter[tuple[str, str]]:
     >>> xids("NVRM: Xid (PCI:0000:10:00 GPU-I:02): 94, pid=7, x") + xids("NVRM: GPU0 Xid (PCI:0000:10:00): 94, x")
     Counter({('0000:10:00', '94'): 2})
     """
-    found = re.findall(r"NVRM:\s*(?:GPU\s?\d+:?\s*)?Xid \((?:PCI:)?([0-9A-Fa-f]+:[0-9A-Fa-f]+:[0-9A-Fa-f]+)\b[^)]*\):\s*(\d+)", text)
+    found = re.findall(rf"NVRM:\s*(?:GPU\s?\d+:?\s*)?Xid \({ADDRESS}\b[^)]*\):\s*(\d+)", text)
     return Counter((slot(address), code) for address, code in found)
+
+
+def sxids(text: str) -> Counter[tuple[str, str, str]]:
+    """Count errors of NVSwitches by slot, SXid, and whether they are fatal. An error without a word for its severity is.
+
+    The driver prints three lines for an error; the second and the third have its severity as a number, and registers.
+
+    >>> sxids("nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 20009, Non-fatal, Link 04 RX Short Error Rate (First)")
+    Counter({('0000:c1:00', '20009', 'no'): 1})
+    >>> sxids("SXid (PCI:0000:c1:00.0): 20009, Severity 0 Engine instance 04 Sub-engine instance 00")
+    Counter()
+    """
+    found = re.findall(rf"\bSXid\s*\({ADDRESS}[^)]*\):\s*(\d+)\b(?![,:]?\s*(?:Severity \d|Data\b))[,:]?\s*((?i:non-?fatal)\b)?", text)
+    return Counter((slot(address), code, "no" if survived else "yes") for address, code, survived in found)
 
 
 def read_gpus() -> list[dict[str, str]]:
@@ -124,7 +139,7 @@ def kernel_log(simulated: bool) -> str:
         except FileNotFoundError:
             return ""
     return output_of(
-        ["journalctl", "--quiet", "--dmesg", "--no-pager", "--output=cat", "--since=-5min", "--grep=NVRM:.*Xid"], statuses=(0, 1)
+        ["journalctl", "--quiet", "--dmesg", "--no-pager", "--output=cat", "--since=-5min", "--grep=NVRM:.*Xid|SXid"], statuses=(0, 1)
     )
 
 
@@ -142,16 +157,30 @@ def labels_of(gpu: Mapping[str, str], simulated: bool) -> dict[str, str]:
     }
 
 
+def set_driver_errors(log: str, gpus: list[dict[str, str]], simulated: bool, samples: Samples) -> None:
+    """Set the numbers of XIDs and SXids. A GPU that fell off the bus (XID 79) is in the log and in no row."""
+    samples.describe("DCGM_EXP_XID_ERRORS_COUNT", "Count of XID errors in the window")
+    samples.describe("rackwright_nvswitch_errors", "Count of SXid errors of NVSwitches in the window")
+    known = {slot(gpu["pci.bus_id"]): labels_of(gpu, simulated) for gpu in gpus}
+    mark = {"simulated": "true"} if simulated else {}
+    for (place, code), count in xids(log).items():
+        labels = known.get(place, {"pci_bus_id": place, **mark})
+        samples.set("DCGM_EXP_XID_ERRORS_COUNT", count, **labels, xid=code, window_size_in_ms=WINDOW)
+    for (place, code, fatal), count in sxids(log).items():
+        labels = {"pci_bus_id": place, "sxid": code, "fatal": fatal, "window_size_in_ms": WINDOW}
+        samples.set("rackwright_nvswitch_errors", count, **labels, **mark)
+
+
 def collect(configuration: Mapping[str, Any], samples: Samples) -> None:
     """A GPU that is lost has no row: the number of rows is compared with the plan's."""
     planned: Mapping[str, Any] = configuration["gpu"]
     simulated = bool(planned["simulated"])
     samples.describe("rackwright_gpus_planned", "Number of GPUs in the plan")
     samples.describe("rackwright_gpus_present", "Number of GPUs that the driver lists")
-    found, log = read_gpus(), xids(kernel_log(simulated))
+    found, log = read_gpus(), kernel_log(simulated)
     samples.set("rackwright_gpus_planned", planned["count"])
     samples.set("rackwright_gpus_present", len(found))
-    for metric, described in (*FIELDS.values(), ("DCGM_EXP_XID_ERRORS_COUNT", "Count of XID errors in the window")):
+    for metric, described in FIELDS.values():
         samples.describe(metric, described)
     for gpu in found:
         labels = labels_of(gpu, simulated)
@@ -159,11 +188,7 @@ def collect(configuration: Mapping[str, Any], samples: Samples) -> None:
             number = value(gpu.get(field, ""))
             if number is not None:
                 samples.set(metric, number, **labels)
-    # A GPU that fell off the bus (XID 79) is in the log and in no row.
-    known = {slot(gpu["pci.bus_id"]): labels_of(gpu, simulated) for gpu in found}
-    for (place, code), count in log.items():
-        labels = known.get(place, {"pci_bus_id": place, **({"simulated": "true"} if simulated else {})})
-        samples.set("DCGM_EXP_XID_ERRORS_COUNT", count, **labels, xid=code, window_size_in_ms=WINDOW)
+    set_driver_errors(log, found, simulated, samples)
 
 
 if __name__ == "__main__":

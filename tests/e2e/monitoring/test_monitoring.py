@@ -92,6 +92,7 @@ FAULTS = {
     "SlurmNodeNotResponding": ("worker1", "systemctl stop slurmd", "systemctl start slurmd"),
     "UnitDown": ("worker1", "systemctl stop slurmd", "systemctl start slurmd"),
     "GpuXid": ("worker0", "rackwright-gpu-fault xid 2 79", "rackwright-gpu-fault clear"),
+    "NvswitchSxidNonFatal": ("worker0", "rackwright-gpu-fault sxid 3", "rackwright-gpu-fault clear"),
     "GpuMissing": ("worker0", "rackwright-gpu-fault missing 7", "rackwright-gpu-fault clear"),
     "FabricCableMissing": ("worker1", "rackwright-fabric-fault unplug worker1/mlx5_3", "rackwright-fabric-fault plug worker1/mlx5_3"),
     "SharedFsMissing": ("worker0", "umount --lazy /mnt/sharedfs", "systemctl restart mnt-sharedfs.mount"),

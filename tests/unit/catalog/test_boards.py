@@ -19,8 +19,8 @@ from rackwright.catalog.boards import RUNS, Board, Panel, PanelForm, boards, boa
 SCRAPED = [Path(__file__).with_name(f"scraped_metrics{name}.txt") for name in ("", "_kubernetes")]
 """Every metric of the stacks lab-monitoring and lab-k8s-monitoring (2026-11-27), the latter without those of the former:
 `rackwright monitor STACK --query 'group by(__name__) ({__name__!=""})'`."""
-AFTER_AN_EVENT = {"ALERTS", "DCGM_EXP_XID_ERRORS_COUNT"}
-"""Metrics that a healthy cluster may lack: alerts of Prometheus, and the collector's count of XIDs."""
+AFTER_AN_EVENT = {"ALERTS", "DCGM_EXP_XID_ERRORS_COUNT", "rackwright_nvswitch_errors"}
+"""Metrics that a healthy cluster may lack: alerts of Prometheus, and the collector's counts of XIDs and SXids."""
 NOT_YET_SCRAPED = {
     *("rackwright_job_suspicious", "rackwright_jobs_suspicious", "rackwright_jobs_judged"),
     *("rackwright_rank_cpu_seconds", "rackwright_rank_seconds", "rackwright_rank_samples", "rackwright_ranks_errors"),

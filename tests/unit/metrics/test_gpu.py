@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from pathlib import Path
 
 import pytest
@@ -122,3 +123,21 @@ def test_gpu_errors_of_kernel_log(collect: Collect, tmp_path: Path, monkeypatch:
     assert 'xid="79"' in of_row and found[of_row] == 2
     (lost,) = [name for name in found if 'pci_bus_id="0000:70:00"' in name]
     assert 'xid="94"' in lost and len(found) == 2
+
+
+def test_nvswitch_errors_of_kernel_log(collect: Collect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each error has three lines; those of the details are no further errors."""
+    switch = "[  9.1] nvidia-nvswitch3: SXid (PCI:0000:C4:00.0): "
+    details = ("20009, Severity 0 Engine instance 28 Sub-engine instance 00", "20009, Data {0x00000001, 0x00000001, 0x00000000}")
+    words = ("20009, Non-fatal, Link 28 RX Short Error Rate (First)", "20034, Fatal, Link 30 LTSSM Fault Up", "99999")
+    log = tmp_path / "kernel.log"
+    log.write_text("".join(f"{switch}{line}\n" for line in (*words, *details, words[0])))
+    monkeypatch.setattr(module("gpu"), "SIMULATED_LOG", str(log))
+    found = {name: value for name, value in collect("gpu", {"nvidia-smi": HEALTHY}).items() if "nvswitch" in name}
+    place = 'pci_bus_id="0000:c4:00"'
+    assert {re.sub(r'.*(sxid="\d+").*', r"\1", name): value for name, value in found.items()} == {
+        'sxid="20009"': 2,
+        'sxid="20034"': 1,
+        'sxid="99999"': 1,
+    }
+    assert all(place in name and f'fatal="{"no" if "20009" in name else "yes"}"' in name for name in found)

@@ -209,3 +209,16 @@ def test_alert_leaves_out_the_numbers_that_the_check_passes():
     left_out = "|".join(re.findall(r'xid!~"([^"]+)"', alerts()["GpuXid"].expression))
     silent = {number for number in range(200) if re.fullmatch(left_out, str(number))}
     assert silent == {number for number in range(200) if severity_of(number) in (PROGRAM, NOTE)}
+
+
+def test_alerts_of_nvswitches_agree_with_the_checks():
+    fatal = re.findall(r'sxid=~"([^"]+)"', alerts()["NvswitchSxidFatal"].expression)
+    left_out = re.findall(r'sxid!~"([^"]+)"', alerts()["NvswitchSxidNonFatal"].expression)
+    for number in range(10000, 31000):
+        (error,) = parse_xids(f"nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): {number}, Non-fatal, Link 04 text")
+        alarmed = FAULT if matches(fatal, number) else NOTE if matches(left_out, number) else WARNING
+        assert error.severity is alarmed, number
+
+
+def matches(patterns, number):
+    return any(re.fullmatch(pattern, str(number)) for pattern in patterns)
