@@ -197,10 +197,11 @@ def test_client_that_failed_after_it_connected_is_not_repeated(tmp_path: Path) -
     assert "Failed status 12" in client["meetings"][0]["out"] and client["meetings"][0]["rc"] == 1
 
 
-@pytest.mark.parametrize("name", ["perftest", "rping"])
-def test_client_is_repeated_until_its_server_listens(tmp_path: Path, name: str) -> None:
-    tool = {"perftest": "ib_write_bw", "rping": "rping"}[name]
-    refused = CAPTURED / name / "failed-connect.txt"
+@pytest.mark.parametrize(
+    ("tool", "name"), [("ib_write_bw", "perftest/failed-connect"), ("rping", "rping/failed-connect"), ("rping", "rping/rejected")]
+)
+def test_client_is_repeated_until_its_server_listens(tmp_path: Path, tool: str, name: str) -> None:
+    refused = CAPTURED / f"{name}.txt"
     played(tmp_path, tool, f'echo started >> {tmp_path}/starts; [ "$(wc -l < {tmp_path}/starts)" -gt 2 ] || {{ cat {refused}; exit 255; }}')
     status, _, _ = rdma_pairs.meet([str(tmp_path / tool)], 10)
     assert status == 0 and (tmp_path / "starts").read_text().count("started") == 3

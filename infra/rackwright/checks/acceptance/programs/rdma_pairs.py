@@ -20,8 +20,11 @@ from typing import Any
 PORT = 18515
 """perftest's own default; each rail and tool uses the next port."""
 DEVICES = "/sys/class/infiniband"
-REFUSED = re.compile("Couldn't connect|Unable to init the socket connection|connect error")
-"""A client whose server does not listen: perftest over TCP, and rping. perftest's header has `Connection type`, also before a failure."""
+REFUSED = re.compile("Couldn't connect|Unable to init the socket connection|connect error|RDMA_CM_EVENT_REJECTED, error 8\\b")
+"""A client whose server does not listen: perftest over TCP, and rping. perftest's header has `Connection type`, also before a failure.
+8 is IB_CM_REJ_INVALID_SERVICE_ID (Linux, include/rdma/ib_cm.h). A thread of rping prints it and may end the program before another one
+prints `connect error` (rdma-core 56: librdmacm/examples/rping.c, cma_thread).
+"""
 QP_TIMEOUT = "18"
 """Time until a sender repeats what was not acknowledged, 4 µs times 2 to this power: 1 s, 67 ms by default (perftest, --qp-timeout).
 Eight messages of 64 KiB are queued, which a link of 5 Mbit/s carries in 0.8 s; after 7 repetitions the sender gives up.
