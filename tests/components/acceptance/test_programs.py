@@ -198,7 +198,7 @@ def test_client_that_failed_after_it_connected_is_not_repeated(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("tool", "name"), [("ib_write_bw", "perftest/failed-connect"), ("rping", "rping/failed-connect"), ("rping", "rping/rejected")]
+    ("tool", "name"), [("ib_write_bw", "perftest/failed-connect"), ("rping", "rping/failed-connect"), ("rping", "rping/failed-rejected")]
 )
 def test_client_is_repeated_until_its_server_listens(tmp_path: Path, tool: str, name: str) -> None:
     refused = CAPTURED / f"{name}.txt"
