@@ -48,7 +48,7 @@ check: dev ## formatting, types, layers, roles, shell; 2 min
 unit: dev ## pure tests: no podman, no root; 1 min
 	@$(PYTEST) tests/unit
 
-test: setup-dev ## what a change must pass: unit, component, role and engine tests, and one path for each kind of stack; 15 min on two cores
+test: setup-dev ## what a change must pass: unit, component, role and engine tests, and one path for each kind of stack; 10 to 17 min on two cores
 	@$(PYTEST) --tier test tests/e2e $(FAST)
 
 test-full: setup-dev ## every end-to-end test and a sample of the faults, or AREAS="drift hosts"; records what passed; most areas took 45 min
