@@ -14,7 +14,7 @@ _HEAD: Final = f"""# Acceptance thresholds
 `rackwright.catalog.thresholds_page` generates this page from `figures.csv`, `thresholds.csv` and `tolerances.csv` of
 `infra/rackwright/catalog`. `pytest --update-golden tests/unit/catalog/test_thresholds.py` generates it again.
 
-Evidence: the programs that measure GPUs ran on an H100 and an H200 ([evidence](evidence/README.md#2026-11-26)). No phase ran on a cluster
+Evidence: the programs that measure GPUs ran on an H100 and an H200 ([evidence](evidence/README.md#gpus)). No phase ran on a cluster
 with GPUs or a fabric. Parsers and evaluators are tested on text; `tests/unit/acceptance/captured/SOURCES.yml` lists captured texts.
 
 ## How a value is judged
