@@ -8,13 +8,12 @@ from collections.abc import Generator
 from typing import Final
 
 import pytest
+from areas.table import read_areas, worker_of
 from goldens import Goldens
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 _END_TO_END: Final = ("e2e", "faults")
-_SHARED_LAB: Final = ("slurm", "acceptance", "drift", "interruptions", "rolling", "hosts")
-"""Folders of e2e/ whose tests use one lab, which the last test destroys."""
 _LAST_LINES: Final = 24
 """Lines of an error that are written at once."""
 
@@ -65,18 +64,21 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     return len(os.sched_getaffinity(0)) + 1 if waits else None
 
 
-class _LabScheduling(LoadScopeScheduling):  # type: ignore[misc]
-    """Tests of one file, and those of one lab, run in one worker. (xdist_group has no effect with pytest-xdist 3.8 and pytest 9.2.)"""
+class _AreaScheduling(LoadScopeScheduling):  # type: ignore[misc]
+    """Tests of one file, and those of areas that name one worker, run in one worker.
+
+    xdist_group has no effect with pytest-xdist 3.8 and pytest 9.2.
+    """
+
+    _areas = tuple(read_areas().values())
 
     def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.split("::")[0]
-        parts = file.split("/")
-        return "lab" if parts[1] == "e2e" and parts[2] in _SHARED_LAB else file
+        return worker_of(nodeid.split("::")[0], self._areas)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
     """Choose the scheduler of `-n`."""
-    return _LabScheduling(config, log)
+    return _AreaScheduling(config, log)
 
 
 class _Failures:

@@ -56,6 +56,11 @@ class Pass:
     skipped: int
 
 
+def worker_of(test_file: str, areas: Iterable[Area]) -> str:
+    """Return the name of the worker that runs a test file: that of its area, or else the file itself."""
+    return next((area.worker for area in areas if area.worker and area.holds(test_file)), test_file)
+
+
 def read_areas(file: Path = TABLE) -> dict[str, Area]:
     """Read the table in its order."""
     rows: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from areas import table
-from areas.table import Area, Pass, read_areas, read_passes, write_passes
+from areas.table import Area, Pass, read_areas, read_passes, worker_of, write_passes
 
 AREAS = read_areas()
 PRODUCT = ("infra/", "ansible_collections/", "playbooks/", "roles/", "stacks/", "tools/bootstrap/",
@@ -71,3 +71,12 @@ def test_record_that_cannot_be_read_is_named_with_a_way_out(tmp_path: Path, text
     (tmp_path / "record").write_text(text)
     with pytest.raises(SystemExit, match=r"record: [\s\S]*Restore the record"):
         read_passes(tmp_path / "record")
+
+
+def test_files_of_areas_with_one_worker_share_it() -> None:
+    areas = list(AREAS.values())
+    shared = {worker_of(f"tests/e2e/{file}", areas) for file in ("slurm/test_up.py", "drift/test_drift.py", "hosts/test_hosts.py")}
+    machines = {worker_of(f"tests/e2e/vm/{file}", areas) for file in ("test_cluster.py", "test_nfs.py", "test_faults.py")}
+    assert (shared, machines) == ({"lab"}, {"machines"})
+    assert worker_of("tests/e2e/vm/test_bmc.py", areas) == "tests/e2e/vm/test_bmc.py"
+    assert worker_of("tests/unit/model/test_limits.py", areas) == "tests/unit/model/test_limits.py"
