@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from faults.fault_table import faults
 from support.project import Project
 from support.virtual_machines import boot_id, folder, process_of, virtual_machines
 from support.waiting import wait_for
@@ -45,6 +46,9 @@ systemctl enable hang.service
 nohup sh -c 'sleep 1; systemctl reboot' > /dev/null 2>&1 &
 """
 """Reboots the node, and holds the next boot before any other service. The boot after that is an ordinary one."""
+
+
+_UNREADABLE_BLOCK = faults()["node.no_disk_errors"]
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,7 @@ FAULTS = {
     "smaller_frames_on_a_leaf": Fault("worker0", "fabric.rails_carry_full_frames", link="leaf-01", change={"mtu": 1500}),
     "lossy_link": Fault("worker0", "node.no_packet_loss", link="worker0.eth0", change={"loss": 0.1}),
     "slow_disk": Fault("worker1", "node.disk_responds_in_time", disk=SLOW_DISK),
+    "failing_disk": Fault("login0", "node.no_disk_errors", commands=_UNREADABLE_BLOCK.apply, undo=_UNREADABLE_BLOCK.undo),
 }
 
 
@@ -113,7 +118,8 @@ def limit_disk(project: Project, node: str, **limits: int) -> None:
 
 class TestFaultsTogether:
     @pytest.fixture(scope="class")
-    def failed(self, stack: Project) -> Iterator[set[str]]:
+    @classmethod
+    def failed(cls, stack: Project) -> Iterator[set[str]]:
         """Set all faults; yield the checks that fail; then remove the faults and find that all checks pass."""
         for fault in FAULTS.values():
             if fault.disk:
