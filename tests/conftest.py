@@ -70,7 +70,9 @@ class _AreaScheduling(LoadScopeScheduling):  # type: ignore[misc]
     xdist_group has no effect with pytest-xdist 3.8 and pytest 9.2.
     """
 
-    _areas = tuple(read_areas().values())
+    def __init__(self, config: pytest.Config, log: Producer) -> None:
+        super().__init__(config, log)
+        self._areas = tuple(read_areas().values())
 
     def _split_scope(self, nodeid: str) -> str:
         return worker_of(nodeid.split("::")[0], self._areas)
