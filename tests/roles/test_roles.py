@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -79,8 +80,24 @@ def test_files_stay_short(role: Path) -> None:
         assert len(path.read_text(encoding="utf-8").splitlines()) <= 80, path
 
 
-def test_every_disk_of_a_plan_has_somebody_who_waits_for_it() -> None:
-    """A daemon that starts before its disk is mounted begins anew on the node's own."""
+@by_name
+def test_downloads_are_retried(role: Path) -> None:
+    """apt retries by itself (Acquire::Retries is 3 from apt 2.3.2 on, apt.conf(5)); a module that fetches a file does not."""
+    for path in (role / "tasks").glob("*.yml"):
+        for task in _all_tasks(read(path) or []):
+            if "ansible.builtin.get_url" in task:
+                assert (task["retries"], task["until"]) == (3, f"{task['register']} is succeeded"), f"{path}: {task['name']}"
+
+
+def _all_tasks(tasks: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for task in tasks:
+        yield task
+        for part in ("block", "rescue", "always"):
+            yield from _all_tasks(task.get(part, []))
+
+
+def test_every_planned_disk_has_an_owner_and_units_that_wait_for_it() -> None:
+    """A daemon that starts before its disk is mounted creates its data on the node's own disk."""
     users = read(Path(__file__).parents[2] / "roles" / "volumes" / "defaults" / "main.yml")["volumes_users"]
     paths = {value for name, value in vars(planned).items() if name.endswith("_PATH")}
     assert set(users) == paths
