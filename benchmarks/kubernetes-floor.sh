@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The floor under `up` of a stack with Kubernetes: three nodes from the same image to GPUs that can be asked for, with podman and shell.
 #
-# One `podman exec` per node carries one script; nothing is looked up first, compared, pinned, checked or reported.
+# One `podman exec` per node carries one script; nothing is queried first, compared, pinned, checked or reported.
 #
 # usage: kubernetes-floor.sh IMAGE SUBNET_PREFIX      (for example: kubernetes-floor.sh localhost/rackwright/node-debian-13-kubernetes:… 10.188.0)
 set -euo pipefail

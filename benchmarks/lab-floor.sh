@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The floor under `make up`: the same four nodes from the same image to `srun -N2 --gres=gpu:8`, with nothing but podman, ssh and shell.
 #
-# One SSH connection per node carries one script; nothing is looked up first, compared, pinned, checked or reported. What rackwright
+# One SSH connection per node carries one script; nothing is queried first, compared, pinned, checked or reported. What rackwright
 # adds is what it costs above this.
 #
 # usage: lab-floor.sh IMAGE SUBNET_PREFIX      (for example: lab-floor.sh localhost/rackwright/node-debian-13:… 10.188.0)

@@ -152,7 +152,7 @@ def rented_preview(folder: Path, size: int) -> Cost:
 
 @contextmanager
 def counted_callers() -> Any:
-    """A port on this machine, and everybody who connected to it."""
+    """A port on this machine, and every client that connected to it."""
     callers: list[object] = []
     with socket.create_server(("127.0.0.1", 0)) as listening:
 

@@ -46,7 +46,7 @@ _GIVEN: Final = {
         "SlurmctldLogFile": "/var/log/slurmd/slurmctld.log",
     }
 }
-"""What the role is told beside the plan: the plan is to be believed, and every node keeps its things under its own name."""
+"""Variables of the role besides the plan: the plan applies without queries, and every node keeps its files under its own name."""
 _FILES: Final = ("slurm.conf", "gres.conf", "cgroup.conf")
 _FIRST_PORT: Final = 17000
 _PACKAGES: Final = ("slurmctld", "slurmd", "slurm-client", "munge")
@@ -220,7 +220,7 @@ def wait_for_idle(name: str, size: int) -> None:
 
 
 def reconfigured(name: str, size: int) -> float:
-    """Seconds until every node has taken the file anew."""
+    """Seconds until every node has read the file again."""
     started = time.monotonic()
     inside(name, "scontrol reconfigure")
     wait_for_idle(name, size)

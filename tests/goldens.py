@@ -1,4 +1,4 @@
-"""Golden files: what was written when somebody last read it. `pytest --update-golden` writes them anew, and the difference is reviewed."""
+"""Golden files: output that was reviewed. `pytest --update-golden` writes them again, and the difference is reviewed."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def test_missing_journalctl_is_the_reason(folder: Path, ask: Ask, monkeypatch: p
 
 
 def test_followed_entries_are_passed_on(real: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """The last entries of the journal, which nobody extends, then its end by a signal; without entries, null."""
+    """The last entries of the journal, which no process extends, then its end by a signal; without entries, null."""
     monkeypatch.setattr(journal_follow, "PATH", journal.PATH)
     monkeypatch.setattr(journal_follow, "PULSE", 0.2)
     children: list[subprocess.Popen[bytes]] = []

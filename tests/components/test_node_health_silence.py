@@ -85,7 +85,7 @@ def test_job_does_not_wait_for_a_check_that_waits(node: Node) -> None:
 
 @pytest.mark.parametrize("load", ["processors", "memory", "disk", "python"])
 def test_overloaded_node_stays_in_service_while_tools_are_silent(node: Node, load: str) -> None:
-    """The load may be a job's, for hours: nothing was seen that speaks against the GPUs."""
+    """The load may be a job's, for hours: no fault of the GPUs was seen."""
     node.expect([COUNT])
     node.hang()
     if load == "processors":

@@ -100,7 +100,7 @@ class Project:
         )
 
     def processes(self) -> dict[int, str]:
-        """Command lines of every living process of this project, by id; told by the home in their environment."""
+        """Command lines of every living process of this project, by id; recognised by the home in their environment."""
         mark = f"RACKWRIGHT_HOME={self.home}".encode()
         found = {}
         for entry in Path("/proc").iterdir():

@@ -1,4 +1,4 @@
-"""A user without sudo is told what to ask the administrator for, and it suffices."""
+"""A user without sudo gets the commands for the administrator, and these commands suffice."""
 
 from __future__ import annotations
 

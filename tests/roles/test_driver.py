@@ -18,7 +18,7 @@ NODE = {"name": "login0", "os": "debian-12", "roles": ["login"], "gpus": {"drive
 
 @pytest.fixture
 def replaced(steps: Any) -> Callable[..., tuple[bool, str]]:
-    """Whether the role installs over a loaded 570.1, and what it said, with an nvidia-smi that says and ends as told."""
+    """Whether the role installs over a loaded 570.1, and what it said, with an nvidia-smi whose output and exit status are given."""
 
     def run(says: str, status: int, *, rolled: bool = False) -> tuple[bool, str]:
         cluster = {"software": {"package_sets": {"debian-12-open": SET}, "gpudirect": "off"}}

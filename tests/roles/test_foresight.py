@@ -1,4 +1,4 @@
-"""Check mode on a fresh node: what would be fetched, unpacked and built is told, although nothing of it is there yet."""
+"""Check mode on a fresh node: what would be fetched, unpacked and built is reported, although nothing of it is there yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of an edit against what the roles write: a daemon is restarted where a file it was started on changes, and nowhere else."""
+"""The predicted impact of an edit against the roles: a daemon restarts where a file that it reads at its start changes, nowhere else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rackwright.inventory import Host, inventory
 from .conftest import play
 
 LIVE = frozenset({"ssh", "nftables"})
-"""Reloaded without anybody noticing, on almost every edit; nothing is told of them."""
+"""Reloaded without an effect on users, on almost every edit; they are not reported."""
 SIMULATION = frozenset({"rackwright-ibsim", "rackwright-opensm"})
 EDITS: dict[str, dict[str, Any]] = {
     "nothing": {},

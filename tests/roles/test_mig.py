@@ -23,7 +23,7 @@ NODE = {"name": "w0", "os": "debian-13", "roles": ["worker"], "gpus": {"model": 
     ],
 )
 def test_change_waits_while_jobs_can_start(steps: Callable[..., Any], status: int, slurmd: str, drained: bool, waits: bool) -> None:
-    """Instances as planned need no drain; what cannot be read is told by the service."""
+    """Instances as planned need no drain; the service reports what cannot be read."""
     variables = {"node": {**NODE, "gpus": {**NODE["gpus"], "mig": MIG}}, "cluster": {"preinstalled_roles": []}}  # type: ignore[dict-item]
     variables["nodes_in_maintenance"] = ["w0"] if drained else []  # type: ignore[assignment]
     tools = {"python3": f"cat > /dev/null; echo 'GPU 0: MIG is disabled'; exit {status}", "systemctl": f"echo {slurmd}"}

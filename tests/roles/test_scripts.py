@@ -178,7 +178,7 @@ class Targets:
         stand_in(folder / "bin", "tunefs.lustre", 'cat "$2.target" 2>/dev/null || { echo no target >&2; exit 2; }')
 
     def device(self, name: str, content: str = "") -> str:
-        """A device: empty, with a file system of somebody, or with a target."""
+        """A device: empty, with a foreign file system, or with a target."""
         path = self.folder / name
         with path.open("wb") as stream:
             stream.truncate(SIZE)

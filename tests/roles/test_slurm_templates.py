@@ -200,7 +200,7 @@ def kept_as(name: str, path: str) -> str:
 
 @pytest.mark.parametrize(("name", "role", "path"), FILES)
 def test_file(name: str, role: str, path: str, goldens: Goldens) -> None:
-    """Every line of a configuration is one that somebody has read."""
+    """Every line of a configuration was reviewed."""
     goldens.check(f"slurm/{kept_as(name, path)}", rendered(CLUSTERS[name], role, path))
 
 
@@ -312,7 +312,7 @@ def test_gpus_of_several_models_are_types_with_their_device_files() -> None:
 
 
 def test_a_power_request_is_one_file_per_node_and_replaces_the_opposite_one(tmp_path: Path) -> None:
-    """The seam to whoever runs the machines."""
+    """The interface to the system that runs the machines."""
     program = rendered(CLUSTERS["lab-power-saving"], "slurm_controller", "usr/local/libexec/rackwright/slurm-power")
     stand_in = "#!/bin/sh\n[ \"$*\" = 'show hostnames worker[0-1]' ] && echo worker0 && echo worker1\n"
     for name, text in (("slurm-suspend", program), ("slurm-resume", program), ("scontrol", stand_in)):

@@ -21,7 +21,7 @@ class Step(NamedTuple):
 
 
 def without_contents(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """What was asked, less what says nothing and the contents of files; files come last."""
+    """What was asked, less values without information and the contents of files; files come last."""
     kept = {key: value for key, value in asked.items() if value and key != "files"}
     files = [{key: value for key, value in file.items() if value and key != "content"} for file in asked.get("files") or []]
     return {**kept, "files": files} if files else kept

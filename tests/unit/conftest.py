@@ -3,7 +3,7 @@
 A test that sleeps fails. So does a test that takes far more than 2 s of CPU with its set-up. Such tests belong in tests/components.
 
 Property tests run 20 examples each, in `make test-full` 300 (`RACKWRIGHT_EXAMPLES=full`, without the limit of CPU).
-They have no deadline: how busy a machine is says nothing of code.
+They have no deadline: the load of a machine is not a property of the code.
 """
 
 from __future__ import annotations

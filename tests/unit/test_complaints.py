@@ -46,7 +46,7 @@ def test_a_complaint_is_answered_by_something_that_exists(line: tuple[str, ...])
 
 
 def test_every_name_says_what_it_is() -> None:
-    """A name that stands alone would not be looked up."""
+    """A name without its kind would not be verified."""
     loose = [word for line in LINES for word in re.findall(r"`[^`]+`", _NAMED.sub("", line[2]))]
     assert set(loose) <= {"`up`"}
 

@@ -1,4 +1,4 @@
-"""The command that sets faults in the simulated fabric: what ibsim is told for each order."""
+"""The command that sets faults in the simulated fabric: what ibsim receives for each command."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def command():
 
 @pytest.fixture
 def order(command, tmp_path):
-    """Gives an order; (exit status, what ibsim was told, whether the subnet manager was waited for)."""
+    """Gives a command; (exit status, what ibsim received, whether the subnet manager was waited for)."""
     netlist = tmp_path / "fabric.netlist"
     netlist.write_text(NETLIST)
 

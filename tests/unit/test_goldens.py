@@ -1,4 +1,4 @@
-"""Golden files are compared, written and removed as told, and every folder of them has its test."""
+"""Golden files are compared, written and removed on request, and every folder of them has its test."""
 
 from __future__ import annotations
 

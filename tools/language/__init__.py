@@ -1,4 +1,4 @@
-"""Words that strings for users must not contain, and the files to which the list applies."""
+"""Words that strings for users must not contain, and the files to which the list does not apply."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-CLEAN: Final = Path(__file__).with_name("clean.txt")
+EXEMPT: Final = Path(__file__).with_name("exempt.txt")
 WORDS: Final = {
     "told": "reported, printed, passed",
     "nobody": "name the actor, or use the passive",
@@ -37,8 +37,8 @@ WORDS: Final = {
     "given back": "returned to service, released",
 }
 _WORD: Final = re.compile(rf"\b({'|'.join(WORDS)})\b", re.IGNORECASE)
-_CODE: Final = re.compile(r"`[^`]*`|C\([^)]*\)")
-"""Code in Markdown and in Ansible's documentation: `nobody` is an account."""
+_CODE: Final = re.compile(r"`[^`]*`|C\([^)]*\)|[\"']nobody[\"']|\bnobody(?=[:@]|,\S)|(?<=[Uu]ser )nobody")
+"""Code in Markdown and in Ansible's documentation, and the account `nobody` in configuration and output."""
 _STRINGS: Final = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
 
 
@@ -55,15 +55,15 @@ class Use:
 
 
 def patterns() -> list[str]:
-    """Return the patterns of the files that are checked, in the notation of fnmatch."""
-    lines = (line.split("#")[0].strip() for line in CLEAN.read_text(encoding="utf-8").splitlines())
+    """Return the patterns of the files that are not checked, in the notation of fnmatch; `!` excludes files from them."""
+    lines = (line.split("#")[0].strip() for line in EXEMPT.read_text(encoding="utf-8").splitlines())
     return [line for line in lines if line]
 
 
-def chosen(files: Iterable[str], wanted: Iterable[str]) -> list[str]:
-    """Return the files that a pattern names."""
-    allowed = tuple(wanted)
-    return [file for file in files if any(fnmatch(file, pattern) for pattern in allowed)]
+def is_exempt(file: str, lines: Iterable[str]) -> bool:
+    """Whether the last pattern that matches the file has no `!`."""
+    matching = [line for line in lines if fnmatch(file, line.removeprefix("!"))]
+    return bool(matching) and not matching[-1].startswith("!")
 
 
 def uses(file: str, text: str) -> list[Use]:

@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from fnmatch import fnmatch
+from pathlib import Path
 
-from language import CLEAN, ROOT, Use, chosen, patterns, uses
+from language import EXEMPT, ROOT, Use, is_exempt, patterns, uses
 
 
 def main() -> int:
-    """Check the files of `clean.txt`."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout.split("\0")
-    idle = [pattern for pattern in patterns() if not chosen(listed, [pattern])]
+    """Check all tracked files except those of `exempt.txt`."""
+    output = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+    listed, exempt = output.rstrip("\0").split("\0"), patterns()
     found: list[Use] = []
-    for file in chosen(listed, patterns()):
-        found += uses(file, (ROOT / file).read_text(encoding="utf-8")) if (ROOT / file).is_file() else []
+    for file in listed:
+        if not is_exempt(file, exempt) and (text := _read_text(ROOT / file)):
+            found += uses(file, text)
     for use in found:
         print(use)
-    for pattern in idle:
-        print(f"{CLEAN.relative_to(ROOT)}: no file matches {pattern}: correct or remove the line")
-    return 1 if found or idle else 0
+    unused = [line for line in exempt if not any(fnmatch(file, line.removeprefix("!")) for file in listed)]
+    for line in unused:
+        print(f"{EXEMPT.relative_to(ROOT)}: no file matches {line}: correct or remove the line")
+    return 1 if found or unused else 0
+
+
+def _read_text(path: Path) -> str:
+    """Return the content of a file; nothing for a file that was removed, and for one that is no text."""
+    try:
+        return path.read_text(encoding="utf-8") if path.is_file() else ""
+    except UnicodeDecodeError:
+        return ""
 
 
 if __name__ == "__main__":

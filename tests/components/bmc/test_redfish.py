@@ -122,7 +122,7 @@ def test_several_systems_need_a_declared_one(start: Start) -> None:
 
 
 class Racing(MachineInMemory):
-    """A machine that reports off, and is on when the request comes: somebody pressed its button."""
+    """A machine that reports off, and is on when the request comes: a person pressed its button."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -177,7 +177,7 @@ def test_node_that_hangs_at_boot_is_named_with_the_command_that_ends_it(stack: P
 
 
 def test_silent_reboot_is_named_once_and_reconciled(stack: Project) -> None:
-    """Slurm takes the node out of service (slurm.conf(5), ReturnToService=1): somebody should look why it rebooted."""
+    """Slurm takes the node out of service (slurm.conf(5), ReturnToService=1): an administrator should find out why it rebooted."""
     assert stack.rackwright("drift", stack.stack, timeout=3600).ok
     before = boot_id(stack, "worker0")
     stack.ssh("worker0", "systemctl reboot")

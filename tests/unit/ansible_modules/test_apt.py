@@ -1,4 +1,4 @@
-"""apt is asked only for what is missing, and what is missing is told by the record of what is installed."""
+"""apt is asked only for what is missing, and the record of what is installed decides what is missing."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_dpkg_answers_the_question() -> None:
 
 
 class Connection(apt.ActionModule):  # type: ignore[misc, name-defined]
-    """The action, with a node that says what it is told to."""
+    """The action, with a node whose answers are given."""
 
     def __init__(self, names: object, told: str) -> None:
         self._task = type("Task", (), {"args": {"name": names, "update_cache": True}, "async_val": 0, "check_mode": False})()

@@ -1,4 +1,4 @@
-"""rackwright.cluster.containerd_images: what it imports, against a ctr that notes what it is told."""
+"""rackwright.cluster.containerd_images: what it imports, against a ctr that records its arguments."""
 
 from __future__ import annotations
 

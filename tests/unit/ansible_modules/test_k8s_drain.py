@@ -1,4 +1,4 @@
-"""rackwright.cluster.k8s_drain: what it does to nodes and pods, against a cluster that is told in a few lines how it is."""
+"""rackwright.cluster.k8s_drain: what it does to nodes and pods, against a cluster whose state is given in a few lines."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ DRAWN = "contexts:\n- context:\n    cluster: lab\n    user: alice\n  name: alice
 
 @pytest.fixture
 def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Homes of alice and bob, who are whoever runs the test."""
+    """Homes of alice and bob, who have the id of the user that runs the test."""
     for name in ("alice", "bob"):
         (tmp_path / name).mkdir()
 

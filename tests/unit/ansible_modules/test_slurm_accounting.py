@@ -19,7 +19,7 @@ ASKED = {"cluster": "lab", "account": "default", "users": ["alice", "bob"]}
 
 @pytest.fixture
 def sacctmgr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A sacctmgr that prints `answer` and notes what it was told to add in `said`."""
+    """A sacctmgr that prints `answer` and records in `said` what it has to add."""
     program = tmp_path / "sacctmgr"
     program.write_text(f'#!/bin/sh\ncase $1 in --noheader) cat {tmp_path}/answer ;; *) echo "$@" >>{tmp_path}/said ;; esac\n')
     program.chmod(0o755)

@@ -1,4 +1,4 @@
-"""rackwright.cluster.slurm_drain: what it does to nodes, against a controller that is told in a few lines how its nodes are."""
+"""rackwright.cluster.slurm_drain: what it does to nodes, against a controller whose nodes are given in a few lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""rackwright.cluster.systemd_units: what it does to units, against a service manager that is told in a few lines how its units are."""
+"""rackwright.cluster.systemd_units: what it does to units, against a service manager whose units are given in a few lines."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ def test_a_group_that_is_nowhere_is_an_error_and_so_is_a_number_that_is_taken() 
 
 @pytest.fixture
 def node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """A node without users; what is run on it is noted, and fails where the note is told so."""
+    """A node without users; commands on it are recorded, and fail where the test requests it."""
     ran: list[tuple[str, ...]] = []
 
     def note(command: tuple[str, ...], **kwargs: Any) -> subprocess.CompletedProcess[str]:

@@ -91,7 +91,7 @@ class TestPanel:
         assert "{" not in panel.legend and not re.search(r"<(?!\w+>)|(?<!\w)>", panel.legend)
 
     def test_lines_and_rows_name_their_series(self, board: Board, panel: Panel) -> None:
-        """More than one series with the same name could not be told apart."""
+        """More than one series with the same name could not be distinguished."""
         single = not re.search(r"\bby\s*\(|=~|\btopk\b", panel.expression) and panel.expression.count("{") == 0
         assert panel.form is PanelForm.VALUE or "<" in panel.legend or single
 

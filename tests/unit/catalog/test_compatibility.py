@@ -30,7 +30,7 @@ def rows(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 @pytest.mark.parametrize("name", ["compatibility", "packages"])
 def test_every_row_has_its_source_and_its_date(name: str) -> None:
-    """A version nobody can trace is a rumour."""
+    """A version without a source is not used."""
     for place, row in rows(name):
         assert row["source"], place
         assert row["date"] <= date.today(), place
@@ -96,7 +96,7 @@ def test_names_of_newer_branches_carry_no_branch() -> None:
 
 
 def test_dcgm_follows_the_driver_and_nccl_the_toolkit() -> None:
-    """DCGM speaks to the driver; what NCCL is built for is what programs are compiled with."""
+    """DCGM queries the driver; what NCCL is built for is what programs are compiled with."""
     profile, system = compatibility.profiles()["2026-lts-cuda12"], compatibility.systems()["rocky-9"]
     named = compatibility.packages(profile, compatibility.resolve(profile, {}), system, GpuModules.PROPRIETARY)
     assert "datacenter-gpu-manager-4-cuda13-1:4.6.0" in named["dcgm"]

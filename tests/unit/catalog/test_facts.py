@@ -14,7 +14,7 @@ FILES = sorted(path.stem for path in Path(catalog.__file__).parent.glob("*.csv")
 
 @each_row("name", FILES)
 def test_every_row_has_its_source_and_its_date(name: str) -> None:
-    """A figure nobody can trace is a rumour."""
+    """A figure without a source is not used."""
     rows = catalog.rows(name)
     assert rows
     for row in rows:

@@ -70,7 +70,7 @@ def test_the_shape_is_what_describe_instance_types_says(name: str) -> None:
 
 @each_row("name", ROWS)
 def test_the_ec2_api_knows_the_type(name: str, ec2_names: frozenset[str]) -> None:
-    """A name that RunInstances would refuse helps nobody."""
+    """A name that RunInstances would refuse is of no use."""
     assert name in ec2_names
 
 

@@ -78,7 +78,7 @@ def test_published_thresholds_that_contradict_each_other_are_told(
 
 @pytest.mark.parametrize("missing", ["source", "date", "value", "unit"])
 def test_a_figure_without_source_date_value_or_unit_cannot_be_read(missing: str) -> None:
-    """A number that nobody can trace does not exist here."""
+    """Every number has a source."""
     row = rows("figures")[0]
     assert parse_figure(row).source
     with pytest.raises(ValueError):
@@ -126,7 +126,7 @@ def test_a_latency_is_good_when_it_is_low() -> None:
 
 
 def test_the_page_is_what_the_catalogue_says(goldens: Goldens) -> None:
-    """docs/acceptance-thresholds.md; --update-golden writes it anew."""
+    """docs/acceptance-thresholds.md; --update-golden writes it again."""
     if goldens.update:
         PAGE.write_text(page(), encoding="utf-8")
     assert PAGE.read_text(encoding="utf-8") == page()

@@ -106,7 +106,7 @@ def test_warnings_are_shown_and_refuse_nothing(run: Run, tmp_path: Path) -> None
 
 
 def test_a_stack_beside_it_is_compared(run: Run, tmp_path: Path) -> None:
-    """A copy that kept its network and port cannot be up together with the original; a broken neighbour is somebody else's worry."""
+    """A copy that kept its network and port cannot be up together with the original; a broken neighbour does not concern it."""
     for name in ("one", "two"):
         (tmp_path / f"Pulumi.{name}.yaml").write_text(paths.stack_file("lab").read_text())
     (tmp_path / "Pulumi.three.yaml").write_text("a: [")
@@ -290,13 +290,13 @@ def test_help_names_every_command(run: Run) -> None:
 
 @each_row("name", list(COMMANDS))
 def test_every_command_of_the_table_exists(name: str) -> None:
-    """A wrong entry would show only when somebody needs it."""
+    """A wrong entry would show only when a command needs it."""
     module, function = COMMANDS[name][0].split(":")
     assert callable(getattr(import_module(module), function))
 
 
 def test_a_defect_is_confessed_without_a_traceback(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exit code 3: rackwright could not tell. The traceback is there for whoever asks."""
+    """Exit code 3: undetermined. The traceback is printed on request."""
 
     def broken(asked: str) -> None:
         raise ZeroDivisionError("oops")

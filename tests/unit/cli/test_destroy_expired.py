@@ -22,7 +22,7 @@ PAST, FUTURE = "2026-12-01T11:59:59", "2026-12-01T12:00:01"
 
 @dataclass
 class Engine:
-    """Stacks by name with their outputs; what it was told to do."""
+    """Stacks by name with their outputs, and the requested actions."""
 
     stacks: dict[str, dict[str, object] | None]
     broken: frozenset[str] = frozenset()
@@ -45,7 +45,7 @@ class Engine:
                     else PulumiOutput(0, json.dumps(outputs), "")
                 )
             case ("destroy", "--stack", name, "--yes", "--skip-preview"):
-                assert shown, "whoever waits for a destroy wants to see it"
+                assert shown, "the progress of a destroy is shown"
                 self.destroyed.append(name)
                 return PulumiOutput(255 if name in self.broken else 0, "", "")
         raise AssertionError(arguments)

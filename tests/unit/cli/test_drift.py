@@ -334,7 +334,7 @@ def test_what_only_jobs_prove_is_as_old_as_it_is(night: Night) -> None:
 def test_sockets_of_a_simulated_fabric_open_and_shut_and_are_nobody_elses() -> None:
     told = {"listening": {"udp 0.0.0.0 7074": "user 0", "udp 0.0.0.0 7070": "user 0"}, "error": {"etc": "gone"}}
     assert without_transient(told, SIMULATED_FABRIC) == {"listening": {"udp 0.0.0.0 7070": "user 0"}}
-    assert without_transient({"error": {"listening": "gone"}}, SIMULATED_FABRIC) == {}, "what could not be read says nothing"
+    assert without_transient({"error": {"listening": "gone"}}, SIMULATED_FABRIC) == {}, "what could not be read proves nothing"
 
 
 def test_the_simulated_fabrics_ports_are_those_of_its_role() -> None:

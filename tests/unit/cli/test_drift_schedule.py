@@ -38,7 +38,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 @pytest.fixture
 def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """A machine with systemd, and what it was told."""
+    """A machine with systemd, and the commands that it received."""
     told: list[list[str]] = []
 
     def call(command: list[str], **_: Any) -> SimpleNamespace:

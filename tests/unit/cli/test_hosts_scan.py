@@ -1,4 +1,4 @@
-"""`rackwright hosts scan`: what the machines are beside what is declared, and keys that are written only when somebody vouches for them."""
+"""`rackwright hosts scan`: the machines compared with their declaration; keys are written only when an administrator confirms them."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_a_machine_that_the_file_does_not_know_stays_without(scan: Run, file: Pa
 
 
 def test_one_key_that_is_another_stops_them_all(scan: Run, file: Path, tmp_path: Path) -> None:
-    """Somebody is in between, or the list is of other machines: neither is a reason to go on."""
+    """Another machine answers, or the list is of other machines: in both cases the command ends."""
     (tmp_path / "f").write_text(f"worker0 {FINGERPRINTS['worker0']}\nworker1 {FINGERPRINTS['login0']}\n")
     ended = scan("--write", "--fingerprints", str(tmp_path / "f"))
     assert ended.code == 1 and f"worker1: presents {FINGERPRINTS['worker1']}, which is not in f for this machine" in ended.err

@@ -84,7 +84,7 @@ def test_spot_costs_what_is_expected_or_at_most_the_list_price_or_one_s_own_limi
 
 
 def test_a_block_is_paid_up_front_and_its_hours_are_not_paid_again() -> None:
-    """With its duration, the share of an hour is told, too."""
+    """With its duration, the share of an hour is printed, too."""
     block = {"kind": "capacity-block", "reservation": "cr-00000000000000000", "usd_total": 2400.0}
     with_share, without = cost(workers(capacity_type={**block, "duration": "1d"})), cost(workers(capacity_type=block))
     assert line(with_share, "worker", "g5.xlarge").usd_per_hour == pytest.approx(100)

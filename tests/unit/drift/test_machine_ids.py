@@ -1,4 +1,4 @@
-"""A machine id that somebody changed or emptied is named, and hides nothing else that differs on its node."""
+"""A machine id that was changed or emptied is named, and hides nothing else that differs on its node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What speaks against a machine is told all at once; adopting it and letting it go leaves the owner's keys alone."""
+"""All findings about a machine are reported at once; adopting and releasing it does not change the owner's keys."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _DECLARED = Declared(os="debian-13", cpus=8, memory_mib=16_384, gpus=2, containe
 
 
 class Console:
-    """A session whose scripts run here, in a home of its own; as root it answers what it was told to."""
+    """A session whose scripts run here, in a home of its own; as root it gives the answers of the test."""
 
     def __init__(self, home: Path, root: CommandResult | None = None) -> None:
         self.route, self.home, self.root = SshRoute("worker0", "192.0.2.10", 22, "admin", "SHA256:x"), home, root

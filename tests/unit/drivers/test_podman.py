@@ -1,4 +1,4 @@
-"""Removing what carries a stack's label: nothing stays, and what cannot be removed is told in podman's own words."""
+"""Removing what carries a stack's label: nothing stays, and what cannot be removed is reported in podman's own words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rackwright.errors import RackwrightError
 
 
 class Store:
-    """A podman that holds one container, and refuses to remove it as often as it is told to."""
+    """A podman that holds one container, and refuses to remove it a given number of times."""
 
     def __init__(self, refusals: int) -> None:
         self.refusals, self.containers, self.vanishing = refusals, ["lab-worker0"], 0

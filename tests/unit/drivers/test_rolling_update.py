@@ -17,7 +17,7 @@ STEPS = ["drain-nodes.yml", "site.yml", "resume-nodes.yml"]
 
 
 async def said(_: str) -> None:
-    """Progress that nobody reads."""
+    """Progress that is discarded."""
 
 
 @pytest.fixture

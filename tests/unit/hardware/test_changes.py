@@ -56,7 +56,7 @@ def test_same_devices_have_no_changes(declared, rack):
 
 
 def test_new_numbers_of_gpus_and_disks_are_no_change(declared, rack):
-    """Drivers number devices anew at each start."""
+    """Drivers number devices again at each start."""
     facts = rack["worker0"].facts
     gpus = tuple(replace(one, index=7 - one.index) for one in facts.gpus)
     disks = tuple(replace(one, name={"nvme0n1": "sda", "sda": "nvme0n1"}[one.name]) for one in facts.disks)

@@ -70,7 +70,7 @@ def test_a_simulated_fabric_needs_no_people() -> None:
 
 RELOAD = "reloads slurmctld on login0"
 REWIRE = "restarts rackwright-ibsim on login0"
-"""Nobody is interrupted: no data goes over a simulated fabric."""
+"""No job is interrupted: no data goes over a simulated fabric."""
 ROWS: list[tuple[dict[str, Any], list[str]]] = [
     (
         {"groups__worker__count": 3},

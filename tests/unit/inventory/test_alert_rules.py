@@ -211,7 +211,7 @@ def test_alerts_about_results_do_not_fail_verification() -> None:
 
 
 def test_alerts_about_jobs_do_not_fail_verification() -> None:
-    """A rank that its user has stopped is no fault of the cluster; samples that nobody takes are one."""
+    """A rank that its user has stopped is no fault of the cluster; missing samples are one."""
     assert {rule.name for rule in alerts().values() if rule.group == "jobs" and rule.is_checked} == set()
     assert alerts()["JobNodeUnread"].is_checked and alerts()["JobsNotJudged"].is_checked
 

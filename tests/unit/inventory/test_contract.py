@@ -26,7 +26,7 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJk5tdQFZ8nOuT0aPYQ3mXrGqB7qk8pZVZ3oU
 
 @pytest.fixture(autouse=True)
 def home(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same home for everybody who runs this."""
+    """The same home for every user who runs this."""
     monkeypatch.setenv("RACKWRIGHT_HOME", HOME)
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
 
@@ -214,7 +214,7 @@ def test_a_missing_group_breaks_the_contract() -> None:
 
 
 def test_each_host_has_one_variable_of_its_own() -> None:
-    """The plan's record, unchanged; nobody recomputes it."""
+    """The plan's record, unchanged; it is not computed again."""
     plan = lab()
     for name, host in rackwright_inventory.inventory(plan, hosts(plan))["all"]["hosts"].items():
         assert host == {"ansible_host": name, "ansible_user": "root", "node": {**plan.node(name).model_dump(mode="json"), "devices": {}}}
@@ -335,7 +335,7 @@ def test_a_home_with_blanks_and_percent_signs(tmp_path: Path, monkeypatch: pytes
 
 
 def test_every_public_name_is_there_in_any_order() -> None:
-    """Names are looked up when asked for; asking for one must not hide another."""
+    """Names are resolved when they are requested; one request must not hide another."""
     for first in ("BAKED", "Host", "ssh_config"):
         script = (
             f"from rackwright import inventory as h; h.{first}; print([n for n in h.__all__ if not hasattr(h, n)], callable(h.inventory))"

@@ -55,7 +55,7 @@ def test_prepared_folders_are_their_owners_alone(home: Path) -> None:
 
 
 def test_a_socket_folder_somebody_else_put_there_is_refused(home: Path, tmp_path: Path) -> None:
-    """In /tmp anybody may; sockets in it would hand them every node."""
+    """Every user can create it in /tmp; sockets in it would give access to every node."""
     (tmp_path / "theirs").mkdir()
     (tmp_path / "run").mkdir()
     paths.socket_folder("lab").symlink_to(tmp_path / "theirs")

@@ -1,4 +1,4 @@
-"""Files with secrets: what cannot be a secret of its kind is told, and never quoted."""
+"""Files with secrets: what cannot be a secret of its kind is reported, and never quoted."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def test_fabric_cables(collect: Collect, links: str, up: tuple[int, ...], unplan
 
 
 def test_fabric_cable_to_unnamed_device_is_left_out(collect: Collect) -> None:
-    """A node whose adapters have no name yet is no missing cable; the others are told, and so is a port without a link."""
+    """A node whose adapters have no name yet is no missing cable; the others are reported, and so is a port without a link."""
     unnamed = "".join(CABLES).replace("worker0 mlx5_0", "MT4129 ConnectX7   Mellanox Technologies")
     found = collect("fabric", {**FABRIC, "ibnetdiscover": unnamed})
     assert (cable(found, "worker0/mlx5_0"), cable(found, "worker1/mlx5_0")) == (None, 1)

@@ -22,5 +22,5 @@ from rackwright.model.names import is_label
     ],
 )
 def test_labels(text: str, good: bool) -> None:
-    """RFC 1123 allows a digit first; then `node 10` and `node1 0` could not be told apart."""
+    """RFC 1123 allows a digit first; then `node 10` and `node1 0` could not be distinguished."""
     assert is_label(text) is good

@@ -53,7 +53,7 @@ def may_be_empty(part: type[ConfigModel]) -> bool:
 
 
 def without_policy(model: type[ConfigModel], path: str = "") -> Iterator[str]:
-    """Fields of which nobody has said what editing them does."""
+    """Fields without a statement of what editing them does."""
     for name, field in model.model_fields.items():
         place, inner = f"{path}.{name}".lstrip("."), parts_in(field.annotation)
         always_there = bool(inner) and all(member in inner for member in members(field.annotation)) and not _optional(field.annotation)

@@ -64,7 +64,7 @@ def test_durations(text: str, seconds: int) -> None:
 
 @pytest.mark.parametrize("value", [300, "300", "5 m", "m", "5min", "", None, "-5m"])
 def test_wrong_durations_are_refused(value: object) -> None:
-    """A number without a unit would be read differently by everybody."""
+    """Readers would assume different units for a number without one."""
     with pytest.raises(PydanticCustomError):
         units.parse_seconds(value)
 

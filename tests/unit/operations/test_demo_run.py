@@ -171,7 +171,7 @@ def test_run_without_end_has_reason(cluster: Cluster) -> None:
 
 
 def test_vanished_jobs_end_run(cluster: Cluster) -> None:
-    """Somebody cancelled them."""
+    """A user cancelled them."""
     document = run(cluster, [answer(job("begin", 0, 1)), *[answer(jobs=0) for _ in range(5)]])
     assert document["verdict"]["result"] == "failed" and document["error"]
 

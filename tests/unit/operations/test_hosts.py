@@ -108,7 +108,7 @@ def test_scan_refuses_errors_and_other_targets(file: Path, preflight: Preflight)
 
 
 def refuse(_: Sequence[PreflightResult]) -> bool:
-    raise AssertionError("nobody is to be asked")
+    raise AssertionError("no host is to be queried")
 
 
 def test_confirmed_keys_are_written(file: Path, preflight: Preflight) -> None:

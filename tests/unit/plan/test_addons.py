@@ -88,7 +88,7 @@ def test_without_kueue_there_are_no_queues() -> None:
 
 
 def test_the_queues_are_those_that_are_printed_and_ours_to_take_away() -> None:
-    """One source: what is printed for a Kueue of somebody else's lacks the label by which roles delete."""
+    """One source: what is printed for a foreign Kueue lacks the label by which roles delete."""
     applied = [one for one in planned().scheduler.objects if one["apiVersion"] == KUEUE]  # type: ignore[union-attr]
     assert all(one["metadata"].pop("labels") == {"app.kubernetes.io/managed-by": "rackwright"} for one in applied)
     assert applied == list(render(planned(), "queues"))

@@ -248,7 +248,7 @@ def test_a_plan_answers_for_its_nodes() -> None:
 
 
 def test_the_scale_the_design_aims_at_is_expanded_in_a_moment() -> None:
-    """256 nodes with 2048 GPUs; a hang here would be somebody's quadratic loop."""
+    """256 nodes with 2048 GPUs; a hang here would be a quadratic loop."""
     plan = expand(
         cluster({"login": {"count": 1}, "worker": {"count": 256, "reserved_addresses": 512, "gpus": {"model": "h100", "count": 8}}}), "rack"
     )
@@ -289,7 +289,7 @@ def test_mig_instances_are_what_slurm_counts() -> None:
 
 
 def test_inference_chips_come_from_the_instance_type() -> None:
-    """Nobody counts them in the stack file, and no other target has any."""
+    """The stack file does not count them, and no other target has any."""
     inference = load_stack(paths.stack_file("aws-inf2")).cluster
     assert inference is not None
     plan = expand(inference, "aws-inf2")

@@ -52,7 +52,7 @@ def test_the_netlist_tells_each_cable_from_both_its_ends() -> None:
 
 
 def test_every_device_of_the_netlist_has_a_guid_of_its_own_that_stays() -> None:
-    """When a worker comes, nobody else's changes."""
+    """When a worker is added, no other node's texts change."""
 
     def guids(workers: int) -> dict[str, str]:
         cluster = load_stack(paths.stack_file("lab")).cluster
@@ -294,7 +294,7 @@ def overlap(one: Sides, other: Sides) -> bool:
 
 
 def test_the_committed_picture_is_current() -> None:
-    """`rackwright fabric svg rack-h100 -o docs/fabric-rack-h100.svg` draws it anew."""
+    """`rackwright fabric svg rack-h100 -o docs/fabric-rack-h100.svg` draws it again."""
     assert (paths.project_root() / "docs" / "fabric-rack-h100.svg").read_text(encoding="utf-8") == picture(stack("rack-h100"))
 
 

@@ -26,7 +26,7 @@ WHOLE = ("lab", "lab-k8s", "aws-p5", "onprem-gpu")
 
 
 def planned(stack: str) -> Plan:
-    """The plan of a stack file nobody has anything to say about, but for what only its user can fill in and `up` asks for."""
+    """The plan of a stack file without findings, except for what only its user can fill in and `up` requests."""
     loaded = load_stack(STACKS[stack])
     found = rules.check(loaded, date(2026, 12, 1))
     assert all(rules.RULES[finding.rule].level_on_deploy is Severity.ERROR for finding in found), "\n".join(map(str, found))
@@ -86,7 +86,7 @@ def test_summary_of_the_plan_is_unchanged(stack: str, goldens: Goldens) -> None:
     if changed := [] if goldens.update else changed_sections(told, FOLDER / name):
         pytest.fail(
             f"the plan of {stack} changed in: {', '.join(changed)}. `rackwright plan {stack} --json`, run here and on the commit "
-            "before and compared with diff, shows how; where it is meant, --update-golden writes the summary anew"
+            "before and compared with diff, shows how; where it is intended, --update-golden writes the summary again"
         )
     goldens.check(name, yaml.safe_dump(told, sort_keys=False, default_flow_style=None, width=140))
 

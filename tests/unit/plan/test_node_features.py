@@ -1,4 +1,4 @@
-"""What nodes carry beside the cluster's own services: on which nodes, and nothing at all where nobody asked."""
+"""Features of nodes besides the cluster's services: on which nodes, and none where none is declared."""
 
 from __future__ import annotations
 

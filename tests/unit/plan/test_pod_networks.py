@@ -70,7 +70,7 @@ def test_flannel_is_told_the_plan_s_range_and_the_mtu_between_nodes(scheduler: d
     config = one(cluster, "ConfigMap", "flannel")["data"]["net-conf.json"]
     assert json.loads(config) == {"Network": "10.244.0.0/16", "EnableNFTables": True, "Backend": backend}
     template = one(cluster, "DaemonSet", "flannel")["spec"]["template"]
-    assert template["metadata"]["annotations"] == {"rackwright.node/settings": config}, "another setting must make its pods anew"
+    assert template["metadata"]["annotations"] == {"rackwright.node/settings": config}, "another setting must replace its pods"
 
 
 def test_flannel_comes_before_what_needs_a_network() -> None:

@@ -1,4 +1,4 @@
-"""A slow disk: told from a fast one, from one that is busy, and from one whose work is not counted."""
+"""A slow disk: distinguished from a fast one, from one that is busy, and from one whose work is not counted."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def test_errors_of_the_baseline_are_not_reported_again(baseline, errors):
 
 
 def test_counter_at_its_maximum_is_unknown():
-    """Also for a baseline that has the maximum: whether more errors followed cannot be told."""
+    """Also for a baseline that has the maximum: whether more errors followed is not known."""
     text = TEXT.replace("SymbolErrorCounter == 9 (9.000)", "SymbolErrorCounter == 65535")
     assert parse_errors(text).errors == {PortId(LEAF, 2): ("SymbolErrorCounter 65535",)}
     errors, unknown = since(count(65535), text)

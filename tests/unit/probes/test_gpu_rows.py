@@ -214,7 +214,7 @@ def test_corrupted_inforom_is_reported(position):
     ],
 )
 def test_driver_without_gpus_fails_the_count(text):
-    """No program can use a GPU of the node: that is a fault, and says nothing about the state of the GPUs."""
+    """No program can use a GPU of the node: that is a fault, and does not describe the state of the GPUs."""
     found = judged(text, repairs=text)
     verdict, reason = found.pop("count_matches_plan")
     assert verdict is FAILED

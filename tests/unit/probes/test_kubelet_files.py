@@ -180,7 +180,7 @@ ROUTES = [
     {"dst": "10.244.1.0/24", "gateway": "10.244.1.0", "dev": "flannel.1"},
     {"dst": "10.244.1.0/24", "gateway": "10.9.9.9", "metric": 1024},
 ]
-SUBNET = "told\nFLANNEL_NETWORK=10.244.0.0/16\nFLANNEL_SUBNET={}\nFLANNEL_MTU={}\n"
+SUBNET = "subnet\nFLANNEL_NETWORK=10.244.0.0/16\nFLANNEL_SUBNET={}\nFLANNEL_MTU={}\n"
 
 
 def podnetwork(subnet="10.244.2.1/24", mtu="1450", end="\n"):

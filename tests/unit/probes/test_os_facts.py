@@ -210,7 +210,7 @@ def test_full_file_system_is_one_that_can_be_written(case):
 @pytest.mark.parametrize("kind", ["beegfs", "ceph", "fuse.s3fs", "lustre", "wekafs"])
 @pytest.mark.parametrize("probe", [SPACE, INODES], ids=["space", "inodes"])
 def test_shared_file_system_is_no_local_one(tmp_path, probe, kind):
-    """A full one, or one whose servers do not respond, is no fault of the node: df is told to leave it out."""
+    """A full one, or one whose servers do not respond, is no fault of the node: df excludes it."""
     (tmp_path / "df").write_text('#!/bin/sh\nfor word; do echo "$word"; done\n')
     (tmp_path / "df").chmod(0o755)
     words = subprocess.run(["/bin/sh", "-c", probe.command], capture_output=True, text=True, check=True, env={"PATH": str(tmp_path)}).stdout

@@ -26,7 +26,7 @@ from rackwright.report.run_record import RunState
 
 
 async def said(_: str) -> None:
-    """Progress that nobody reads."""
+    """Progress that is discarded."""
 
 
 OPERATION = RequestContext("urn", "lab", "converge", preview=False, status=said, info=said, warn=said)
@@ -45,7 +45,7 @@ def saving(idle_s: int, **lives: str) -> dict[str, Any]:
 
 
 def test_nodes_that_sleep_by_the_old_plan_are_woken_for_the_new_one() -> None:
-    """Whoever switches power saving off, or gives a sleeping worker another role, still has sleeping nodes."""
+    """After power saving is switched off, or a sleeping worker gets another role, nodes still sleep."""
     old = saving(60, login0="a", worker0="b", worker1="c")
     assert _power_saving_nodes(saving(0, login0="a", worker0="b", worker1="c"), old).nodes == ("worker0", "worker1")  # type: ignore[union-attr]
     assert _power_saving_nodes(saving(300, login0="a", worker0="b"), old).nodes == ("worker0",)  # type: ignore[union-attr]
@@ -65,7 +65,7 @@ def test_a_stack_that_never_saved_power_has_nobody_to_wake() -> None:
 
 @pytest.fixture
 def applying(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ansible.PlaybookResult:
-    """A run of the phases on files that nobody writes; how it ends can be set."""
+    """A run of the phases on files that no process writes; how it ends can be set."""
     ended = ansible.PlaybookResult()
     monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
@@ -86,7 +86,7 @@ def applying(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ansible.Playboo
 def test_what_is_applied_is_on_record_and_so_is_how_it_ended(
     applying: ansible.PlaybookResult, monkeypatch: pytest.MonkeyPatch, status: int, settled: bool
 ) -> None:
-    """Whoever edits the stack file next is told what that changes."""
+    """The next edit of the stack file is previewed."""
     applying.status, applying.message = status, "worker0: slurmd does not start"
     news = {**inputs("worker0", drain_timeout_s=2), "cluster_spec": '{"level": "smoke"}'}
     asyncio.run(Converge().create(OPERATION, news))
@@ -258,7 +258,7 @@ class TestSettled:
     def test_who_is_just_being_born_may_take_as_long_as_its_target_says(
         self, written: list[tuple[str, ...]], ends: list[ansible.PlaybookResult], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """And a machine that lives already, and is dead, does not hold everybody up for a quarter of an hour."""
+        """A machine that exists and does not respond does not delay the others for a quarter of an hour."""
         waited: dict[str, float] = {}
 
         async def reach(_stack: str, names: Sequence[str], *, within: float, cause: object) -> dict[str, str]:

@@ -22,7 +22,7 @@ from rackwright.provider.stack.converge import Converge
 
 
 async def said(_: str) -> None:
-    """Progress that nobody reads."""
+    """Progress that is discarded."""
 
 
 OPERATION = RequestContext("urn", "lab", "converge", preview=False, status=said, info=said, warn=said)
@@ -110,7 +110,7 @@ def test_update_without_removal_silences_nothing(asked: dict[str, Any], monkeypa
 
 
 def test_the_time_a_leaving_node_is_given_is_the_new_plan_s(asked: dict[str, Any]) -> None:
-    """Whoever raises or lowers drain_timeout means the run that follows."""
+    """A changed drain_timeout applies to the run that follows."""
     with pytest.raises(RackwrightError):
         leave(inputs("worker0", "worker2", drain_timeout_s=300), inputs("worker0", drain_timeout_s=2))
     assert asked["values"]["drain_timeout_s"] == 2

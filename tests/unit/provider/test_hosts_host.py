@@ -22,12 +22,12 @@ _KNOWN = {"public_key": "ssh-ed25519 AAAA", "instance_uid": "m1"}
 
 
 async def _quiet(text: str) -> None:
-    """Nobody watches."""
+    """Progress that is discarded."""
 
 
 @pytest.fixture
 def operation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> RequestContext:
-    """A call on worker0, in a home of its own; whoever looks at the machine gets no answer."""
+    """A call on worker0, in a home of its own; queries of the machine get no answer."""
 
     def nobody(*_: object, **__: object) -> None:
         raise HostUnreachableError("worker0: no SSH server answers")

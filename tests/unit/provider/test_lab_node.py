@@ -1,4 +1,4 @@
-"""What a refresh sees of a node that sleeps, has slept, or was started by somebody else."""
+"""What a refresh sees of a node that sleeps, has slept, or was started by another process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rackwright.provider.protocol.resource import LiveResource, RecordedState, R
 
 
 async def said(_: str) -> None:
-    """Progress that nobody reads."""
+    """Progress that is discarded."""
 
 
 OPERATION = RequestContext("urn", "lab", "worker0", preview=False, status=said, info=said, warn=said)
@@ -243,7 +243,7 @@ def test_another_image_under_its_name_is_no_node_of_ours(live: dict[str, Any], s
     found = asyncio.run(Node().read(OPERATION, state))
     assert found is not None
     assert differs(found) == {"status": "replaced"}
-    assert found.outputs["image"] == "recorded", "so that the next `up` knows it for a stranger still"
+    assert found.outputs["image"] == "recorded", "so that the next `up` still recognises it as unmanaged"
 
 
 def test_what_moved_is_brought_back_in_place_and_what_is_wanted_otherwise_is_made_anew() -> None:

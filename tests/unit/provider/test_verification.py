@@ -55,7 +55,7 @@ def test_all_good_is_no_line() -> None:
 
 
 async def said(_: str) -> None:
-    """Progress that nobody reads."""
+    """Progress that is discarded."""
 
 
 def test_checks_that_refuse_the_hand_over_leave_the_verdict_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,7 +105,7 @@ def test_work_is_a_pod_that_no_scheduler_places_and_the_deployment_begins_empty(
     assert spec["replicas"] == 0 and spec["template"]["spec"]["nodeSelector"] == {"kubernetes.io/hostname": "w1"}
     assert not {"activeDeadlineSeconds", "restartPolicy"} & set(spec["template"]["spec"])  # a Deployment may have neither
     work = pod_scaling.work(REQUEST)
-    assert work["spec"]["schedulerName"] == "rackwright-nobody"
+    assert work["spec"]["schedulerName"] == "rackwright-no-scheduler"
     (trigger,) = made["ScaledObject"]["spec"]["triggers"]
     key, _, value = trigger["metadata"]["podSelector"].partition("=")
     assert work["metadata"]["labels"][key] == value != spec["template"]["metadata"]["labels"][key]  # its own pods are no work

@@ -121,7 +121,7 @@ def test_every_rule_is_reached() -> None:
 
 
 def test_every_rule_has_a_row_of_its_own() -> None:
-    """Being broken by the way, in another rule's row, says nothing about the path and the hint."""
+    """A violation in another rule's row does not prove the path and the hint."""
     assert {row["rule"] for row in BAD} == set(rules.RULES)
 
 

@@ -1,4 +1,4 @@
-"""Keys that somebody vouches for are read as they come: fingerprints by name, or what ssh-keyscan and known_hosts hold."""
+"""Confirmed keys are read in each form: fingerprints by name, or the lines of ssh-keyscan and known_hosts."""
 
 from __future__ import annotations
 

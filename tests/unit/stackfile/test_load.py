@@ -239,7 +239,7 @@ def test_ssh_address_may_be_ipv6() -> None:
 
 
 def test_all_findings_come_at_once() -> None:
-    """Nobody wants to run a tool five times for five mistakes."""
+    """One run reports all mistakes."""
     whole = put("groups.worker.cout", 1) | {"verify_level": "smok", "access": {"port": 0}, "network": {}}
     assert {finding.path for finding in load_cluster(whole).findings} == {
         "groups.worker.cout",

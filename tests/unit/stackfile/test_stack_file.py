@@ -102,7 +102,7 @@ def test_private_key_is_never_shown(stacks: Path, line: str) -> None:
 
 
 def test_a_repeated_key_refuses_an_otherwise_good_file(stacks: Path) -> None:
-    """Which of the two counts is anybody's guess, and the fields are judged all the same."""
+    """Which of the two applies is undefined; the fields are judged all the same."""
     file = stacks / "Pulumi.lab.yaml"
     file.write_text(file.read_text() + "      worker: {count: 3, cuont: 3}\n")
     loaded = load_stack(file)

@@ -163,7 +163,7 @@ def test_misleading_text_is_finding(text: str, rule: str, path: str, cause: str)
 
 @pytest.mark.parametrize("text", ['a: "b\u00a0c"\n', "a: b  # \u00a0\n", "a: '0755'\n", "a: 0\n", "a: 00\n", "a: K\u00f6ln\n"])
 def test_quoted_text_and_comments_are_not_misleading(text: str) -> None:
-    """Whoever writes quotes means the characters in them."""
+    """Quotes mean the characters in them."""
     assert yaml_reader.parse(text, "x")[1] == []
 
 
@@ -195,7 +195,7 @@ def test_a_mapping_that_contains_itself_is_refused() -> None:
 
 
 def test_an_empty_text_has_no_data_and_nothing_wrong() -> None:
-    """That the description is missing is said by whoever needs it."""
+    """The command that needs the description reports that it is missing."""
     assert yaml_reader.parse("# nothing\n", "x") == (None, [])
 
 

@@ -1,7 +1,7 @@
 """Run on the node, as root: inject a failure that ends by itself, and end failures that were injected before.
 
 Input: {"action": "inject", "id", "mode", "seconds", "address", "bandwidth", "slot", "user", "pick"}: inject a failure. A failure that lasts
-is held by the transient unit `rw-chaos-ID`: systemd undoes it after `seconds`, whether or not anybody still waits for it.
+is held by the transient unit `rw-chaos-ID`: systemd undoes it after `seconds`, whether or not a client still waits for it.
 {"action": "ranks", "user"}: return the ranks of training jobs on this node. {"action": "log", "text"}: write to the journal.
 {"action": "units"}: return the units of failures that last. {"action": "undo"}: stop these units. {"action": "health"}: run the node
 health check.

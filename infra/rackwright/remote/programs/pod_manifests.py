@@ -14,7 +14,7 @@ GPU = "nvidia.com/gpu"
 OWNER = {"app.kubernetes.io/managed-by": "rackwright-smoke"}
 PORT = 8080
 """TCP port on which a pod of the checks listens. Chosen: unprivileged."""
-NOBODY = "rackwright-nobody"
+NO_SCHEDULER = "rackwright-no-scheduler"
 """A scheduler that does not exist: a pod that is only to be admitted or refused never runs."""
 LIFETIME = 120 * SLOWNESS
 """Seconds after which the kubelet ends a pod of the checks, even if the run was killed."""
@@ -148,7 +148,7 @@ def admitted(name: str, request: Object, requests: dict[str, str] | None = None,
     Unless privileged, it requests no more than the strictest level allows.
     """
     made = pod(name, ["version"], request)
-    made["spec"]["schedulerName"] = NOBODY
+    made["spec"]["schedulerName"] = NO_SCHEDULER
     container = made["spec"]["containers"][0]
     wanted = dict({"cpu": "1m", "memory": "1Mi"}, **(requests or {}))
     limits = {key: value for key, value in wanted.items() if key == GPU}

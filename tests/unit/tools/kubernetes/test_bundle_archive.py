@@ -19,7 +19,7 @@ from bundle.layer import Entry
 
 
 def programs(folder: Path) -> list[Content]:
-    """Two images of one program each; the second may bind low ports and is nobody's."""
+    """Two images of one program each; the second may bind low ports and runs as no user."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "first").write_bytes(b"first" * 1000)
     (folder / "second").write_bytes(b"")

@@ -74,7 +74,7 @@ class Played:
         extras.provide(self.machine, self.rooms, found.Wanted(self.bundle, "0", "amd64"), [name], None, Lines)
 
     def calls(self) -> list[str]:
-        """What Go was called for since the last time somebody asked."""
+        """What Go was called for since the last query."""
         log = self.bin / "calls"
         told = log.read_text().splitlines() if log.exists() else []
         log.unlink(missing_ok=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from language import Use, chosen, uses
+from language import Use, is_exempt, uses
+from support.rows import each_row
 
 
 @pytest.mark.parametrize(
@@ -17,6 +18,7 @@ from language import Use, chosen, uses
         ("a.yml", "- name: Look anew\n  told: 1\n", [1, 2]),
         ("a.py", "x = 'retold, Nobodyness'\n", []),
         ("a.yml", "description: runs as C(nobody) or `nobody`\n", []),
+        ("a.conf", "script_user nobody\nnobody:x:65534\nnobody, however, reads it\n", [3]),
         ("a.py", "x = 'the tool said nothing'\ny = 'nothing was said'\n", [1]),
         ("a.md", "HPL came to its end\nStrangers connect\nthe unmanaged node\nthe node is given\nback, or given back\n", [1, 2, 5]),
     ],
@@ -29,6 +31,7 @@ from language import Use, chosen, uses
         "YAML",
         "part of a word",
         "code",
+        "account",
         "phrase",
         "phrases of Markdown",
     ],
@@ -41,5 +44,14 @@ def test_use_names_place_and_replacement() -> None:
     assert str(Use("a.py", 3, "Anew")) == 'a.py:3: write something else than "Anew": again'
 
 
-def test_patterns_choose_files() -> None:
-    assert chosen(["docs/a.md", "docs/x/b.md", "c.md"], ["docs/*.md"]) == ["docs/a.md", "docs/x/b.md"]
+@each_row(
+    ("file", "exempt"),
+    [
+        ("docs/a.md", False),
+        ("tests/unit/test_a.py", True),
+        ("tests/README.md", False),
+        ("tests/roles/README.md", True),
+    ],
+)
+def test_last_matching_pattern_decides(file: str, exempt: bool) -> None:
+    assert is_exempt(file, ["tests/*", "!tests/*.md", "tests/roles/*"]) is exempt

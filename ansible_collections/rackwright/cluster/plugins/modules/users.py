@@ -117,7 +117,7 @@ class Step(NamedTuple):
 def read_database(wanted: dict[str, Any]) -> Database:
     """Return the node's users and groups, with those of a directory service that have a wanted name or number.
 
-    A directory service does not list its users unless told to (sssd.conf(5), enumerate), but finds each by name and number.
+    A directory service lists its users only if configured to (sssd.conf(5), enumerate), but finds each by name and number.
     """
     users = {user.pw_name: user for user in pwd.getpwall()}
     groups = {group.gr_name: group for group in grp.getgrall()}

@@ -18,7 +18,7 @@ _FIRST: Final = 1000
 _LAST: Final = 60000
 """Last user ID that useradd(8) assigns to people (login.defs(5), UID_MAX). Sites with a directory of their own use higher ones, too."""
 _NOBODY: Final = frozenset({65534, 65535, 2**32 - 2, 2**32 - 1})
-"""User IDs of nobody and nfsnobody, and those that mean no user (credentials(7), chown(2))."""
+"""User IDs of `nobody` and `nfsnobody`, and those that mean no user (credentials(7), chown(2))."""
 ADMIN_GROUPS: Final = ("sudo", "wheel", "admin")
 """Groups whose members may become root: /etc/sudoers of Debian, of Enterprise Linux, and of Ubuntu, which has `%admin`, too."""
 _NO_LOGIN: Final = frozenset({"nologin", "false", "true", "sync"})
@@ -83,7 +83,7 @@ def parse_accounts(text: str) -> Accounts:
     A line that cannot be read is kept as unread. Lines of NIS (`+`, `-`: passwd(5)) and comments name no account.
     """
     if is_cut(text):
-        raise ValueError("the answer is cut")  # a shortened name or key is that of somebody else
+        raise ValueError("the answer is cut")  # a shortened name or key is that of another user
     sections: dict[str, list[str]] = {}
     for line in text.split("\n"):  # names and comments may contain characters at which splitlines() splits lines
         if line.startswith("== "):

@@ -276,7 +276,7 @@ os.setgid(65534)
 os.setuid(65534)
 ask("nobody")
 """
-"""Connects as root and, after dropping privileges, as nobody. It sends no request, so that the service returns no credentials."""
+"""Connects as root and, after dropping privileges, as `nobody`. It sends no request, so that the service returns no credentials."""
 
 
 def parse_metadata_service(text: str) -> dict[str, str]:

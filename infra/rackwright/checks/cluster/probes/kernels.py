@@ -85,6 +85,6 @@ true
 """
 """Ubuntu's update-notifier and Debian's unattended-upgrades create /run/reboot-required, zypper /run/reboot-needed; on Enterprise Linux
 needs-restarting(1) of yum-utils reports it. Debian without these packages reports nothing, so that the kernels are compared. A boot entry
-that somebody selected (GRUB_DEFAULT) is no update that waits."""
+that an administrator selected (GRUB_DEFAULT) is no update that waits."""
 
 REBOOT = Probe("reboot", on="nodes", command=_COMMAND, parse=parse_reboot)

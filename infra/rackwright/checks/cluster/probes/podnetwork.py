@@ -74,7 +74,7 @@ def _tunnel(link: Mapping[str, Any]) -> Tunnel:
 
 
 _LOOK = (
-    "echo told; cat /run/flannel/subnet.env 2>/dev/null; echo; echo ==;"
+    "echo subnet; cat /run/flannel/subnet.env 2>/dev/null; echo; echo ==;"
     " ip -j -d address show; echo; echo ==; ip -j -4 route show; echo; echo ==;"
     f" if ip link show dev {TUNNEL} >/dev/null 2>&1; then bridge -j fdb show dev {TUNNEL}; fi"
 )

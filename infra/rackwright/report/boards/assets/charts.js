@@ -4,7 +4,7 @@ import { format, isBad } from "./format.js";
 
 const COLOURS = ["#3987e5", "#d95926", "#1f9e73", "#c98500", "#b55fe6", "#d55181", "#5a8f1e", "#00a0b0", "#8a7b66", "#7c6ff0"];
 const DASHES = [[], [7, 4], [2, 3], [9, 3, 2, 3]];
-/** Series of one chart; more cannot be told apart. */
+/** Series of one chart; more cannot be distinguished. */
 export const MOST = 40;
 const HEIGHT = 190;
 const drawn = new Set();
