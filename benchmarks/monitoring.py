@@ -4,7 +4,7 @@ usage: python benchmarks/monitoring.py [--stack NAME] [--write]
     --stack  a stack that is up; without it, a copy of lab-monitoring is brought up and removed, and the phase is timed
     --write  put the tables into docs/monitoring.md
 
-Many synthetic series are added for two minutes, so that memory and CPU per series can be distinguished from what a daemon needs without them.
+Many synthetic series are added for two minutes, to separate memory and CPU per series from what a daemon needs without them.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ class Round(NamedTuple):
     slow: bool = False
     """Python starts slowly here, and all limits were longer."""
     excuses_silence: bool = False
-    """A missing answer does not prove that the tool is broken: its time was short, or the node is slower than the limits grow or has no time for it."""
+    """A missing answer proves nothing: its time was short, or the node is slower than the limits grow or has no time for it."""
 
 
 def look(expected: dict[str, Any], before_a_job: bool = False) -> Round:
