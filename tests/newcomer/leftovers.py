@@ -6,6 +6,8 @@ import itertools
 
 _PROCESSES = frozenset({"aardvark-dns", "conmon", "netavark", "pasta", "pasta.avx2", "rootlessport", "rootlessport-child", "slirp4netns"})
 """Processes that serve containers; Podman's pause process is none of them and stays."""
+_QUOTA_DEVICE = "backingFsBlockDev"
+"""Device node that root's Podman creates in its folder of volumes to set quotas (containers/storage, drivers/quota)."""
 _LABEL = "label=rackwright.stack={stack}"
 
 
@@ -43,7 +45,9 @@ def _is_leftover(line: str, stack: str, user: str) -> bool:
         # Podman re-executes itself for some of them, so the command is `exe` and the first argument is the name.
         names = {command, *(argument.rsplit("/", 1)[-1] for argument in arguments[:1])}
         return owner == user and bool(names & _PROCESSES)
-    return kind in {"container", "volume", "network", "storage"}
+    if kind == "storage":
+        return rest.rpartition("/")[2] != _QUOTA_DEVICE
+    return kind in {"container", "volume", "network"}
 
 
 def administrator_block(output: str) -> list[str]:

@@ -13,6 +13,7 @@ process root                             conmon          /usr/bin/conmon --api-v
 process ada                              bash            bash -lc pgrep conmon
 process ada                              empty
 secret rackwright.other.worker0
+storage /var/lib/containers/storage/volumes/backingFsBlockDev
 """
 LEFT = [
     "container lab-worker0",
