@@ -30,7 +30,7 @@ _OTHERS: Final = 2
 """Hosts that are no workers: one login node with the controller, one storage node."""
 _TICK: Final = os.sysconf("SC_CLK_TCK")
 _REST: Final = 30.0
-"""Seconds without a request: what the hosts take by themselves."""
+"""Seconds without a request, in which the CPU time of idle hosts is measured."""
 _PATIENCE: Final = 3600.0
 """Seconds that the first `up` may take."""
 

@@ -46,7 +46,7 @@ _GIVEN: Final = {
         "SlurmctldLogFile": "/var/log/slurmd/slurmctld.log",
     }
 }
-"""Variables of the role besides the plan: the plan applies without queries, and every node keeps its files under its own name."""
+"""Variables of the role besides the plan: nodes report the planned hardware, and every node has a spool folder and a log of its own."""
 _FILES: Final = ("slurm.conf", "gres.conf", "cgroup.conf")
 _FIRST_PORT: Final = 17000
 _PACKAGES: Final = ("slurmctld", "slurmd", "slurm-client", "munge")

@@ -27,11 +27,9 @@ def main() -> int:
 
 
 def _read_text(path: Path) -> str:
-    """Return the content of a file; nothing for a file that was removed, and for one that is no text."""
-    try:
-        return path.read_text(encoding="utf-8") if path.is_file() else ""
-    except UnicodeDecodeError:
-        return ""
+    """Return the content of a file; nothing for a removed file and for a binary one."""
+    content = path.read_bytes() if path.is_file() else b""
+    return "" if b"\0" in content else content.decode("utf-8", "replace")
 
 
 if __name__ == "__main__":
