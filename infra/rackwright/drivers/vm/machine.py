@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from rackwright.drivers.daemon import is_running, terminate
+from rackwright.drivers.daemon import is_exiting, is_running, terminate
 from rackwright.drivers.vm import cloud_image, cloud_init, credentials, machine_spec, qmp
 from rackwright.drivers.vm.command_line import BINARY, CONSOLE, OVERLAY, QMP, command_line
 from rackwright.drivers.vm.emulated_processor import emulated_processor, qemu_version
@@ -322,11 +322,13 @@ def _process(folder: Path) -> tuple[int, int, str] | None:
 
 
 def _working_in(folder: Path) -> list[tuple[int, int]]:
-    """Return process id and start time of each QEMU whose working directory is this folder."""
+    """Return process id and start time of each QEMU whose working directory is this folder, and of each process that is exiting there."""
     found, place = [], os.path.realpath(folder)
     for pid in (int(name) for name in os.listdir("/proc") if name.isdecimal()):
         with suppress(OSError):
-            if os.readlink(f"/proc/{pid}/cwd") == place and (since := start_time(pid)) and is_running(pid, since, (BINARY,)):
+            if os.readlink(f"/proc/{pid}/cwd") != place or (since := start_time(pid)) is None:
+                continue
+            if is_running(pid, since, (BINARY,)) or is_exiting(pid, since):
                 found.append((pid, since))
     return found
 
