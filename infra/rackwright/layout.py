@@ -125,8 +125,7 @@ def named_files(root: Path, parts: Iterable[str], *, may_be_empty: bool = False)
 
 
 def _name(root: Path, path: Path) -> str:
-    inside = os.path.join(root, "")
-    return str(path).removeprefix(inside) if str(path).startswith(inside) else f"{PACKAGE}/{path.relative_to(root.parent)}"
+    return str(path.relative_to(root)) if path.is_relative_to(root) else f"{PACKAGE}/{path.relative_to(root.parent)}"
 
 
 def files(root: Path, parts: Iterable[str], *, may_be_empty: bool = False) -> list[Path]:

@@ -84,6 +84,12 @@ def test_files_of_wheel_have_names_of_checkout(installed: Path) -> None:
     assert list(found) == sorted(found)
 
 
+def test_names_do_not_depend_on_the_working_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    parts = [layout.ANSIBLE_CFG, f"{layout.ROLES}/base/tasks/*.yml"]
+    assert list(layout.named_files(Path(), parts)) == list(layout.named_files(ROOT, parts))
+
+
 @pytest.mark.parametrize("part", ["playbooks", "infra/rackwright/drivers/*.py", "infra/rackwright/errors.py"])
 def test_part_without_file_raises_in_wheel(installed: Path, part: str) -> None:
     with pytest.raises(FileNotFoundError, match="no file of the project matches"):
