@@ -114,6 +114,19 @@ def test_engine_receives_each_signal_once(shim: Shim, kill: Callable[[int, int],
     assert said.startswith("rackwright: stack lab: up was interrupted. ")
 
 
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
+def test_passed_on_signal_is_the_same_one(shim: Shim, first: signal.Signals) -> None:
+    """The command that started `pulumi` received it, too, and passes it on."""
+    child = shim.start(SIGNALS="1")
+    os.killpg(child.pid, first)
+    os.kill(child.pid, signal.SIGTERM)
+    wait_until(lambda: len(shim.noted()) > 1, pause=0.02)
+    os.kill(child.pid, signal.SIGTERM)
+    child.communicate(timeout=HANG_SECONDS)
+    assert shim.noted()[1:] == [first.name]
+    assert child.returncode == 128 + first
+
+
 def test_hangup_of_group_cancels_engine(shim: Shim) -> None:
     child = shim.start(SIGNALS="1")
     os.killpg(child.pid, signal.SIGHUP)

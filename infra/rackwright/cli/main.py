@@ -10,6 +10,7 @@ import typer
 from rackwright import __version__
 from rackwright.cli.command_group import Commands
 from rackwright.cli.error_output import report_defect, report_system_error
+from rackwright.cli.interruption import end_like_ctrl_c
 from rackwright.cli.standard_streams import outlive_readers
 from rackwright.errors import OUTPUT_LOST, RackwrightError
 
@@ -37,7 +38,7 @@ def app() -> None:
 
     Exit codes: 0 success, 1 not as declared, 2 invalid input or usage, 3 undetermined, 141 the reader of standard output closed early.
     """
-    with outlive_readers() as pipe:
+    with end_like_ctrl_c(), outlive_readers() as pipe:
         try:
             _run()
         except SystemExit:

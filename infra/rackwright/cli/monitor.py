@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -51,7 +50,6 @@ def _print_result(stack: str, expression: str, *, as_json: bool) -> None:
 def _serve(stack: str, port: int) -> None:
     from rackwright.operations.monitor.boards import open_boards
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     closed = ""
     try:
         with open_boards(stack, port) as session:

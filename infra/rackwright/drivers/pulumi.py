@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from pathlib import Path
 from typing import Final
@@ -32,12 +31,7 @@ def run(verb: str, stack: str) -> int:
     Return its exit status, or OUTPUT_LOST if the reader of standard output closed early; the work is then complete all the same.
     """
     command = [str(executable()), verb, "--stack", stack, "--yes", "--skip-preview"]
-    # Pulumi handles Ctrl-C itself; subprocess.run would kill it a quarter of a second after KeyboardInterrupt.
-    before = signal.signal(signal.SIGINT, lambda *_: None)
-    try:
-        ended = run_shown(command, cwd=paths.project_root())
-    finally:
-        signal.signal(signal.SIGINT, before)
+    ended = run_shown(command, cwd=paths.project_root())
     return OUTPUT_LOST if ended.is_output_lost else ended.status
 
 
@@ -51,6 +45,9 @@ def install_prerequisites(stack: str) -> None:
     if layout.is_checkout():
         return
     where = ["--venv", sys.prefix, "--project", str(layout.project_root()), "--stack", stack]
-    if run_shown([sys.executable, "-I", str(layout.product_root() / layout.BOOTSTRAP), "installed", *where]).status:
+    ended = run_shown([sys.executable, "-I", str(layout.product_root() / layout.BOOTSTRAP), "installed", *where])
+    if ended.was_interrupted:
+        raise KeyboardInterrupt
+    if ended.status:
         hint = "do what the lines above say, then run the command again"
         raise RackwrightError("the engine or the packages that the stack needs are not installed", path=f"stack {stack}", hint=hint)

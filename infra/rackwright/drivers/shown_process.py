@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 from rackwright.errors import OUTPUT_LOST
@@ -16,6 +18,9 @@ from rackwright.files import is_pipe
 STDOUT: Final = 1
 STDERR: Final = 2
 """File descriptors (stdio(3))."""
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_INTERRUPTED: Final = tuple(128 + number for number in _ENDING)
+"""Exit statuses of a shell's command that one of these signals ended (bash(1), EXIT STATUS); `pulumi` of this environment has them, too."""
 _RELAY: Final = ("sh", "-c", f"trap '' PIPE; cat 2>/dev/null || {{ cat >/dev/null; exit {OUTPUT_LOST}; }}")
 """Copies its input, and goes on reading after its own reader has closed. Its exit status is then OUTPUT_LOST."""
 _DRAINING: Final = 5.0
@@ -29,6 +34,7 @@ class ShownProcess:
     status: int
     is_output_lost: bool
     """The reader of its output closed before the last byte."""
+    was_interrupted: bool = False
 
 
 def run_shown(
@@ -36,13 +42,52 @@ def run_shown(
 ) -> ShownProcess:
     """Run a program with its output on `to` (STDOUT, STDERR) and its errors on standard error of this process.
 
-    Where these are pipes, a relay stands between. Without it, the end of `| head` ends Pulumi 3.259.0 by SIGPIPE in the middle of its
-    work, as seen. The relay has a session of its own: Ctrl-C must not end it before Pulumi has cancelled its work.
+    The program cancels its own work when it is interrupted, and this function returns when it has done so.
+
+    Where the outputs are pipes, a relay stands between. Without it, the end of `| head` ends Pulumi 3.259.0 by SIGPIPE in the middle of
+    its work, as seen. The relay has a session of its own: Ctrl-C must not end it before Pulumi has cancelled its work.
     """
-    with _relay(to) as out, _relay(STDERR, beside=(to, out)) as err:
+    with _relay(to) as out, _relay(STDERR, beside=(to, out)) as err, _Interruption() as interruption:
         stdout = out.stdin if out else None if to == STDOUT else to
-        ended = subprocess.run(command, cwd=cwd, env=env, stdin=stdin, stdout=stdout, stderr=err.stdin if err else None, check=False)
-    return ShownProcess(ended.returncode, out is not None and out.returncode == OUTPUT_LOST)
+        child = subprocess.Popen(command, cwd=cwd, env=env, stdin=stdin, stdout=stdout, stderr=err.stdin if err else None)
+        interruption.attach(child)
+        status = child.wait()
+    interrupted = interruption.received is not None or status in _INTERRUPTED
+    return ShownProcess(status, out is not None and out.returncode == OUTPUT_LOST, interrupted)
+
+
+class _Interruption:
+    """Ctrl-C, SIGTERM and SIGHUP while a program runs that ends by itself. subprocess.run would kill it a quarter of a second after Ctrl-C.
+
+    The first one is passed on as SIGTERM, since it may have reached this process alone. If it reached the process group, the program takes
+    both for one. A signal that is ignored stays so.
+    """
+
+    def __init__(self) -> None:
+        self.received: int | None = None
+        self._child: subprocess.Popen[bytes] | None = None
+        self._before = {number: signal.getsignal(number) for number in _ENDING}
+
+    def __enter__(self) -> _Interruption:
+        for number, action in self._before.items():
+            if action is not signal.SIG_IGN:
+                signal.signal(number, self._receive)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, action in self._before.items():
+            signal.signal(number, action)
+
+    def attach(self, child: subprocess.Popen[bytes]) -> None:
+        """Name the program; a signal that came before is passed on now."""
+        self._child = child
+        if self.received is not None:
+            child.terminate()
+
+    def _receive(self, number: int, _: FrameType | None) -> None:
+        if self.received is None and self._child is not None:
+            self._child.terminate()
+        self.received = self.received or number
 
 
 @contextmanager

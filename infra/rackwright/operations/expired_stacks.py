@@ -36,6 +36,7 @@ class ExpiryResult:
     outcome: ExpiryOutcome
     expires: datetime | None = None
     reason: str = ""
+    was_interrupted: bool = False
 
     def __str__(self) -> str:
         texts = {
@@ -61,6 +62,7 @@ class PulumiOutput:
     code: int
     out: str
     err: str
+    was_interrupted: bool = False
 
 
 PulumiCommand = Callable[..., PulumiOutput]
@@ -72,15 +74,19 @@ def run_pulumi(*arguments: str, shown: bool = False) -> PulumiOutput:
     command = [str(pulumi.executable()), *arguments, "--non-interactive"]
     root, null = paths.project_root(), subprocess.DEVNULL
     if shown:
-        return PulumiOutput(run_shown(command, cwd=root, stdin=null, to=STDERR).status, "", "")
+        ended = run_shown(command, cwd=root, stdin=null, to=STDERR)
+        return PulumiOutput(ended.status, "", "", ended.was_interrupted)
     done = subprocess.run(command, cwd=root, stdin=null, capture_output=True, text=True, encoding="utf-8", check=False)
     return PulumiOutput(done.returncode, done.stdout, done.stderr)
 
 
 def destroy_expired(run: PulumiCommand, now: datetime, *, dry_run: bool) -> Iterator[ExpiryResult]:
-    """Yield the result of every stack of the backend as soon as it is known. Continue after a failure."""
+    """Yield the result of every stack of the backend as soon as it is known. Continue after a failure, and end after an interrupted run."""
     for stack in _stacks(run):
-        yield _one(run, stack, now, dry_run=dry_run)
+        result = _one(run, stack, now, dry_run=dry_run)
+        yield result
+        if result.was_interrupted:
+            return
 
 
 def exit_code(outcomes: Sequence[ExpiryOutcome]) -> int:
@@ -122,7 +128,8 @@ def _one(run: PulumiCommand, stack: str, now: datetime, *, dry_run: bool) -> Exp
         stack,
         ExpiryOutcome.FAILED if done.code else ExpiryOutcome.DESTROYED,
         expires,
-        f"exit code {done.code}, see above" if done.code else "",
+        ("interrupted, see above" if done.was_interrupted else f"exit code {done.code}, see above") if done.code else "",
+        done.was_interrupted,
     )
 
 

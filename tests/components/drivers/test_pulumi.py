@@ -1,4 +1,4 @@
-"""The engine at Ctrl-C of `rackwright up`, and when its output has no reader any more."""
+"""The engine at Ctrl-C and other signals to the command that started it, and when its output has no reader any more."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from support.hang import HANG_SECONDS
 
 import rackwright
+
+ROOT = Path(__file__).resolve().parents[3]
 
 _CALL = """
 import sys
@@ -20,26 +24,73 @@ from rackwright.drivers import pulumi
 pulumi.executable = lambda: Path(sys.argv[1])
 sys.exit(pulumi.run("up", "lab"))
 """
-_ENGINE = "#!/bin/sh\ntrap 'sleep 0.3; echo cleaned up; exit 130' INT\necho runs\nwhile :; do sleep 0.05; done\n"
+_RECONCILE = """
+import sys
+from pathlib import Path
+from rackwright.drivers import pulumi
+from rackwright.errors import UndeterminedError
+from rackwright.operations.drift import reconcile
+pulumi.executable = lambda: Path(sys.argv[1])
+try:
+    reconcile.run("lab", reconcile.PulumiRun(""))
+except UndeterminedError as error:
+    print(error)
+    sys.exit(error.exit_code)
+"""
+_EXPIRED = """
+import sys
+from pathlib import Path
+from rackwright.drivers import pulumi
+from rackwright.operations import expired_stacks
+pulumi.executable = lambda: Path(sys.argv[1])
+ended = expired_stacks.run_pulumi("destroy", shown=True)
+sys.exit(5 if ended.was_interrupted else 6)
+"""
+_ENGINE = (
+    "#!/bin/sh\ntrap 'trap \"\" INT TERM HUP; sleep 0.5; echo cleaned up; exit 130' INT TERM\n"
+    "trap : HUP\necho runs\nwhile :; do sleep 0.05; done\n"
+)
+"""An engine that takes signals in succession for one, and a hangup for none, as `pulumi` of this environment does."""
 
 
-def test_ctrl_c_lets_engine_clean_up(tmp_path: Path) -> None:
+@contextmanager
+def _engine(tmp_path: Path, call: str) -> Iterator[subprocess.Popen[str]]:
     engine = tmp_path / "pulumi"
     engine.write_text(_ENGINE)
     engine.chmod(0o755)
     child = subprocess.Popen(
-        [sys.executable, "-c", _CALL, str(engine)],
-        env={**os.environ, "PYTHONPATH": str(Path(rackwright.__file__).parents[1])},
+        [sys.executable, "-c", call, str(engine)],
+        env={**os.environ, "PYTHONPATH": str(Path(rackwright.__file__).parents[1]), "RACKWRIGHT_PROJECT": str(ROOT)},
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    assert child.stdout is not None and child.stdout.readline() == "runs\n"
-    os.killpg(child.pid, signal.SIGINT)
-    said, complaint = child.communicate(timeout=HANG_SECONDS)
-    assert (child.returncode, said, complaint) == (130, "cleaned up\n", "")
+    try:
+        assert child.stdout is not None and child.stdout.readline() == "runs\n"
+        yield child
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+
+
+SIGNALS = [(kill, number) for kill in (os.killpg, os.kill) for number in (signal.SIGINT, signal.SIGTERM)]
+CALLS = [(_CALL, 130, SIGNALS), (_RECONCILE, 3, SIGNALS[::3]), (_EXPIRED, 5, SIGNALS[::3])]
+ROWS = [(call, status, *how) for call, status, signals in CALLS for how in [*signals, (os.kill, signal.SIGHUP)]]
+
+
+@pytest.mark.parametrize(("call", "status", "kill", "number"), ROWS)
+def test_interrupted_engine_cleans_up(
+    tmp_path: Path, call: str, status: int, kill: Callable[[int, int], None], number: signal.Signals
+) -> None:
+    with _engine(tmp_path, call) as child:
+        kill(child.pid, number)
+        said, _ = child.communicate(timeout=HANG_SECONDS)
+    assert "cleaned up\n" in said, said
+    assert child.returncode == status
+    if call == _RECONCILE:
+        assert "reconciliation was interrupted" in said and "run the same command again" in said
 
 
 _WORK = (

@@ -26,6 +26,7 @@ class Engine:
 
     stacks: dict[str, dict[str, object] | None]
     broken: frozenset[str] = frozenset()
+    interrupted: frozenset[str] = frozenset()
     destroyed: list[str] = field(default_factory=list)
 
     def __call__(self, *arguments: str, shown: bool = False) -> PulumiOutput:
@@ -47,6 +48,8 @@ class Engine:
             case ("destroy", "--stack", name, "--yes", "--skip-preview"):
                 assert shown, "the progress of a destroy is shown"
                 self.destroyed.append(name)
+                if name in self.interrupted:
+                    return PulumiOutput(130, "", "", was_interrupted=True)
                 return PulumiOutput(255 if name in self.broken else 0, "", "")
         raise AssertionError(arguments)
 
@@ -141,3 +144,10 @@ def test_the_same_for_programs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
         "schema": "rackwright.destroy-expired/1",
         "stacks": [{"stack": "old", "outcome": "would-destroy", "expires": "2020-01-01T08:00:00+00:00", "reason": ""}],
     }
+
+
+def test_interrupted_destroy_is_the_last_one() -> None:
+    engine = Engine({"old": {"expires": PAST}, "older": {"expires": PAST}}, interrupted=frozenset({"old"}))
+    (one,) = destroy_expired(engine, NOW, dry_run=False)
+    assert one.outcome == ExpiryOutcome.FAILED and "interrupted" in one.reason
+    assert engine.destroyed == ["old"]

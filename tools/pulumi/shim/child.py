@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,6 +16,8 @@ _FROM_KERNEL = 0x80
 """si_code of a signal that the terminal's driver sends, always to the whole foreground group (sigaction(2), SI_KERNEL)."""
 _DELIVERY = 0.05
 """Seconds in which a signal to the group has reached every member."""
+_SAME_EVENT = 1.0
+"""Seconds after a signal in which SIGTERM is taken for the same one: `rackwright` passes on what the whole group may have received."""
 _LOOK_EVERY = 1.0
 """Seconds between tests of the terminal: make, as leader of a session, gets SIGHUP alone and waits for its children."""
 _PR_SET_PDEATHSIG = 1
@@ -24,6 +28,7 @@ class Child:
 
     def __init__(self, path: str, arguments: list[str], environ: Mapping[str, str]) -> None:
         self.interrupted_by = 0
+        self._interrupted_at = -math.inf
         self._own_pid = os.getpid()
         self._inherited = signal.pthread_sigmask(signal.SIG_BLOCK, {*_ENDING, signal.SIGQUIT, signal.SIGCHLD})
         self._pid = os.fork()
@@ -58,6 +63,9 @@ class Child:
     def _end(self, number: int, code: int) -> None:
         """Send the engine a signal that reached this process alone. A second one would end it without cleaning up."""
         self.interrupted_by = self.interrupted_by or number
+        last, self._interrupted_at = self._interrupted_at, time.monotonic()
+        if number == signal.SIGTERM and self._interrupted_at - last < _SAME_EVENT:
+            return
         if number == signal.SIGHUP:
             number = signal.SIGINT  # A hangup ends the engine at once, with what it is creating unrecorded.
         elif code == _FROM_KERNEL or self._group_received_it():
@@ -66,8 +74,6 @@ class Child:
 
     def _group_received_it(self) -> bool:
         """Return whether the witness received the signal as well."""
-        import time
-
         time.sleep(_DELIVERY)
         ended, _ = os.waitpid(self._witness, os.WNOHANG)
         if ended:

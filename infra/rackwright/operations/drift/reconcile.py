@@ -11,6 +11,7 @@ from rackwright.drift.difference import Layer
 from rackwright.drift.document import DriftReport
 from rackwright.drivers import pulumi
 from rackwright.drivers.shown_process import STDERR, run_shown
+from rackwright.errors import UndeterminedError
 from rackwright.inventory import paths
 
 _HOSTS: Final = ("**::rackwright:ansible:Converge::*", "**::rackwright:test:Verification::*")
@@ -65,6 +66,13 @@ def choose_run(layers: Collection[Layer]) -> PulumiRun:
 
 
 def run(stack: str, chosen: PulumiRun) -> bool:
-    """Run Pulumi and return whether it succeeded. Its output goes to standard error, because JSON may follow on standard output."""
+    """Run Pulumi and return whether it succeeded. Its output goes to standard error, because JSON may follow on standard output.
+
+    Raises UndeterminedError if it was interrupted.
+    """
     command = [str(pulumi.executable()), *chosen.arguments(stack)]
-    return not run_shown(command, cwd=paths.project_root(), env={**os.environ, **chosen.environment}, to=STDERR).status
+    ended = run_shown(command, cwd=paths.project_root(), env={**os.environ, **chosen.environment}, to=STDERR)
+    if ended.was_interrupted:
+        hint = "run the same command again to reconcile the rest"
+        raise UndeterminedError("the reconciliation was interrupted; nothing was scanned after it", path=f"stack {stack}", hint=hint)
+    return not ended.status
