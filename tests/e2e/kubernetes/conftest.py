@@ -20,8 +20,12 @@ _SETTINGS: Final = ("fs.file-max", "fs.nr_open", "fs.inotify.max_user_instances"
 
 
 def machine_settings() -> dict[str, str]:
-    """Return what of this machine a node could change: kernel settings and hierarchies of control groups."""
-    settings = {name: Path("/proc/sys", *name.split(".")).read_text().strip() for name in _SETTINGS}
+    """Return what of this machine a node could change: kernel settings and hierarchies of control groups.
+
+    A setting of a module is left out while the module is not loaded.
+    """
+    files = {name: Path("/proc/sys", *name.split(".")) for name in _SETTINGS}
+    settings = {name: file.read_text().strip() for name, file in files.items() if file.exists()}
     settings["hierarchies"] = ",".join(sorted(line.split(":")[1] for line in Path("/proc/self/cgroup").read_text().splitlines()))
     return settings
 
