@@ -22,6 +22,7 @@ PACKAGES = (
     "ca-certificates",
     "dbus",
     "dbus-user-session",
+    "e2fsprogs",
     "git",
     "initramfs-tools",
     "iproute2",

@@ -56,7 +56,7 @@ def main(arguments: list[str]) -> int:
 def set_up(machine: Machine, stack: str | None, dev: bool = False, *, with_ports: bool = True) -> None:
     """Set up system packages (for a stack that needs them), the virtual environment and the engine; skip what exists."""
     stages = Stages()
-    needs = packages.wanted(CHECKOUT, stack, machine)
+    needs = packages.wanted(CHECKOUT, stack, machine, dev=dev)
     if stack is not None:
         absent = packages.missing(machine, needs)
         installs = [] if needs_root(machine, CHECKOUT, stack) else packages.commands(machine, absent)

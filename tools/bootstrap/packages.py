@@ -53,15 +53,20 @@ PYTHON = Need("python environments", (), (), "python3-venv", "python3-pip")
 UBUNTU_KEYRING = Need(
     "Debian's signing keys", (), ("/usr/share/keyrings/debian-archive-keyring.gpg",), "debian-archive-keyring", "debian-keyring"
 )
+TESTS = (Need("ext4 file systems, for tests", ("mkfs.ext4",), (), "e2fsprogs", "e2fsprogs"),)
+"""Installers bring it; images of containers lack it."""
 
 
-def wanted(checkout: Path, stack: str | None, machine: Machine) -> tuple[Need, ...]:
-    """Return the requirements of `stack`; without a stack (`make venv`), only those of Python."""
+def wanted(checkout: Path, stack: str | None, machine: Machine, *, dev: bool = False) -> tuple[Need, ...]:
+    """Return the requirements of `stack` and, with `dev`, of the tests; without a stack (`make venv`), only those of Python."""
     python = () if machine.which("uv") else (PYTHON,)
-    if stack is None or not is_lab(checkout, stack):
+    if stack is None:
         return python
+    tests = TESTS if dev else ()
+    if not is_lab(checkout, stack):
+        return (*python, *tests)
     rootless = () if machine.is_root else (*ROOTLESS, rootless_network(machine))
-    return (*python, *LAB, UBUNTU_KEYRING, *rootless)
+    return (*python, *LAB, UBUNTU_KEYRING, *rootless, *tests)
 
 
 def rootless_network(machine: Machine) -> Need:
