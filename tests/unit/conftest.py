@@ -1,6 +1,7 @@
 """Tests of this folder need Python and a shell: no podman, no root, no network, and no wall clock.
 
-A test that sleeps fails. So does a test that takes far more than 2 s of CPU with its set-up. Such tests belong in tests/components.
+A test that sleeps fails, and so does one that would start Pulumi, which creates nodes. A test that takes far more than 2 s of CPU with its
+set-up fails, too. Such tests belong in tests/components.
 
 Property tests run 20 examples each, in `make test-full` 300 (`RACKWRIGHT_EXAMPLES=full`, without the limit of CPU).
 They have no deadline: the load of a machine is not a property of the code.
@@ -17,6 +18,8 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from rackwright.drivers import pulumi
 
 MAX_SLEEP = 0.05
 """Seconds that a test may sleep at a time."""
@@ -49,6 +52,11 @@ async def sleep_briefly_in_loop(delay: float, result: Any = None) -> Any:
     if delay > MAX_SLEEP:
         pytest.fail(f"the test slept {delay} s: give the code a clock or an event that the test controls")
     return result
+
+
+def refuse_pulumi() -> Path:
+    """Fail the test that asks for the program."""
+    pytest.fail("the test starts Pulumi: replace `rackwright.drivers.pulumi.executable` or what calls it")
 
 
 @pytest.fixture(autouse=True)
@@ -91,12 +99,13 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 @pytest.fixture(autouse=True)
 def _isolated(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give each test run its own folder for ssh's control sockets, and refuse sleeps."""
+    """Give each test run its own folder for ssh's control sockets; refuse sleeps, and Pulumi."""
     folder: Path = tmp_path_factory.getbasetemp() / "run"
     folder.mkdir(exist_ok=True)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
     monkeypatch.setattr(time, "sleep", sleep_briefly)
     monkeypatch.setattr(asyncio, "sleep", sleep_briefly_in_loop)
+    monkeypatch.setattr(pulumi, "executable", refuse_pulumi)
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import subprocess
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -19,11 +18,13 @@ from support.cli import CliResult, run_cli
 from rackwright.drift import configuration
 from rackwright.drift.difference import Category, DriftItem, Layer, LayerScan
 from rackwright.drift.document import DriftReport
+from rackwright.drivers import pulumi
+from rackwright.drivers.shown_process import ShownProcess
 from rackwright.inventory import paths
 from rackwright.inventory.running_stack import RunningStack
 from rackwright.model.drift import DriftPolicy
 from rackwright.operations import stack as judging
-from rackwright.operations.drift import publication, scan
+from rackwright.operations.drift import publication, reconcile, scan
 from rackwright.operations.drift.host_baseline import SIMULATED_FABRIC, BaselineStates, without_transient
 from rackwright.yaml_loader import load_yaml
 
@@ -50,13 +51,14 @@ class Night:
             0
         ) if self.states else BaselineStates()
 
-    def run(self, command: list[str], **_: Any) -> SimpleNamespace:
+    def run(self, command: list[str], **_: Any) -> ShownProcess:
         self.ran.append(command[1:])
-        return SimpleNamespace(returncode=self.status)
+        return ShownProcess(self.status, False, self.status == 130)
 
     def __call__(self, *words: str) -> CliResult:
         self.monkeypatch.setattr(scan, "scan", self.scan)
-        self.monkeypatch.setattr(subprocess, "run", self.run)
+        self.monkeypatch.setattr(reconcile, "run_shown", self.run)
+        self.monkeypatch.setattr(pulumi, "executable", lambda: Path("pulumi"))
         return run_cli(self.monkeypatch, self.capsys, *words)
 
 
@@ -174,6 +176,13 @@ def test_a_healing_that_fails_is_no_success(night: Night) -> None:
 def test_a_healing_that_fails_is_none_where_nothing_differs_any_more_either(night: Night) -> None:
     night.found, night.status = [(STOPPED,), ()], 1
     assert night("drift", "lab", "--reconcile", "all").code == 1
+
+
+def test_nothing_is_scanned_after_an_interrupted_reconciliation(night: Night) -> None:
+    night.found, night.status = [(STOPPED,), ()], 130
+    said = night("drift", "lab", "--reconcile", "all")
+    assert said.code == 3 and "reconciliation was interrupted" in said.err and "run the same command again" in said.err
+    assert len(night.found) == 1
 
 
 def test_history_tells_since_when_and_until_when(night: Night) -> None:
