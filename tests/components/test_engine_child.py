@@ -26,7 +26,7 @@ for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, note)
 log.write(str(os.getpid()) + chr(10))
 signals = os.environ.get("SIGNALS") == "1"
-while signals and not received:
+while signals and len(received) < int(os.environ.get("WANTED", "1")):
     time.sleep(0.02)
 for _ in range(25 if signals else 0):  # A second one would come at once.
     time.sleep(0.02)
@@ -125,6 +125,16 @@ def test_passed_on_signal_is_the_same_one(shim: Shim, first: signal.Signals) -> 
     child.communicate(timeout=HANG_SECONDS)
     assert shim.noted()[1:] == [first.name]
     assert child.returncode == 128 + first
+
+
+def test_second_signal_of_another_process_is_passed_on(shim: Shim) -> None:
+    child = shim.start(SIGNALS="1", WANTED="2")
+    kill = f"kill -TERM {child.pid}"
+    for count in (1, 2):
+        subprocess.run(["sh", "-c", kill], check=True)
+        wait_until(lambda count=count: len(shim.noted()) > count, pause=0.02)
+    child.communicate(timeout=HANG_SECONDS)
+    assert shim.noted()[1:] == ["SIGTERM", "SIGTERM"]
 
 
 def test_hangup_of_group_cancels_engine(shim: Shim) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 import ansible_runner
 import pytest
 
+from .conftest import stand_ins
+
 HERE = Path(__file__).parent
 PROJECT = HERE.parents[1]
 ROCE = PROJECT / "tests" / "golden" / "roles" / "stack" / "debian0" / "usr" / "local" / "libexec" / "rackwright" / "roce"
@@ -169,7 +171,10 @@ SIZE = 16 * 2**20
 
 
 class Targets:
-    """Files in place of devices; `mkfs.lustre` writes down what it was asked, `tunefs.lustre` tells what lies there."""
+    """Files in place of devices; `mkfs.lustre` records its arguments, `tunefs.lustre` prints what a device holds.
+
+    Modules of the collection change nothing: one of them would write to /etc of this machine.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.asked = folder, folder / "asked"
@@ -199,6 +204,7 @@ class Targets:
             cmdline=f"-e @{self.folder / 'vars.json'}",
             envvars={
                 "ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"),
+                "ANSIBLE_COLLECTIONS_PATH": stand_ins(self.folder),
                 "ANSIBLE_STRATEGY": "unforked",
                 "ANSIBLE_STRATEGY_PLUGINS": str(HERE / "strategy_plugins"),
                 "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",

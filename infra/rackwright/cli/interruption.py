@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
+from rackwright.signals import handled
+
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
 """Service managers and CI systems send the first one (systemd.kill(5)), a closed terminal the second one (tty_ioctl(4))."""
 
@@ -18,8 +20,7 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
 def end_like_ctrl_c() -> Iterator[None]:
     """Treat SIGTERM and SIGHUP as Ctrl-C inside the block, so that the command undoes or records what it began.
 
-    A signal that was ignored at the start stays ignored, as nohup(1) has it. Only the first one counts: often several arrive, and a second
-    Ctrl-C would end the cleanup.
+    Only the first one counts: often several arrive, and a second Ctrl-C would end the cleanup.
     """
     shown = [stream.fileno() for stream in (sys.__stdout__, sys.__stderr__) if stream is not None and stream.isatty()]
     received = False
@@ -35,15 +36,8 @@ def end_like_ctrl_c() -> Iterator[None]:
             raise KeyboardInterrupt
         signal.raise_signal(signal.SIGINT)
 
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
-    for number, action in before.items():
-        if action is not signal.SIG_IGN:
-            signal.signal(number, interrupt)
-    try:
+    with handled(_SIGNALS, interrupt):
         yield
-    finally:
-        for number, action in before.items():
-            signal.signal(number, action)
 
 
 def _discard_output(descriptors: list[int]) -> None:

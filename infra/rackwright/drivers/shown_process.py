@@ -14,6 +14,7 @@ from typing import Final
 
 from rackwright.errors import OUTPUT_LOST
 from rackwright.files import is_pipe
+from rackwright.signals import handled
 
 STDOUT: Final = 1
 STDERR: Final = 2
@@ -47,7 +48,8 @@ def run_shown(
     Where the outputs are pipes, a relay stands between. Without it, the end of `| head` ends Pulumi 3.259.0 by SIGPIPE in the middle of
     its work, as seen. The relay has a session of its own: Ctrl-C must not end it before Pulumi has cancelled its work.
     """
-    with _relay(to) as out, _relay(STDERR, beside=(to, out)) as err, _Interruption() as interruption:
+    interruption = _Interruption()
+    with _relay(to) as out, _relay(STDERR, beside=(to, out)) as err, handled(_ENDING, interruption.receive):
         stdout = out.stdin if out else None if to == STDOUT else to
         child = subprocess.Popen(command, cwd=cwd, env=env, stdin=stdin, stdout=stdout, stderr=err.stdin if err else None)
         interruption.attach(child)
@@ -60,23 +62,12 @@ class _Interruption:
     """Ctrl-C, SIGTERM and SIGHUP while a program runs that ends by itself. subprocess.run would kill it a quarter of a second after Ctrl-C.
 
     The first one is passed on as SIGTERM, since it may have reached this process alone. If it reached the process group, the program takes
-    both for one. A signal that is ignored stays so.
+    both for one.
     """
 
     def __init__(self) -> None:
         self.received: int | None = None
         self._child: subprocess.Popen[bytes] | None = None
-        self._before = {number: signal.getsignal(number) for number in _ENDING}
-
-    def __enter__(self) -> _Interruption:
-        for number, action in self._before.items():
-            if action is not signal.SIG_IGN:
-                signal.signal(number, self._receive)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, action in self._before.items():
-            signal.signal(number, action)
 
     def attach(self, child: subprocess.Popen[bytes]) -> None:
         """Name the program; a signal that came before is passed on now."""
@@ -84,7 +75,8 @@ class _Interruption:
         if self.received is not None:
             child.terminate()
 
-    def _receive(self, number: int, _: FrameType | None) -> None:
+    def receive(self, number: int, _: FrameType | None) -> None:
+        """Note a signal, and pass the first one on."""
         if self.received is None and self._child is not None:
             self._child.terminate()
         self.received = self.received or number

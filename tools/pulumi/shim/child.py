@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import time
@@ -16,8 +15,6 @@ _FROM_KERNEL = 0x80
 """si_code of a signal that the terminal's driver sends, always to the whole foreground group (sigaction(2), SI_KERNEL)."""
 _DELIVERY = 0.05
 """Seconds in which a signal to the group has reached every member."""
-_SAME_EVENT = 1.0
-"""Seconds after a signal in which SIGTERM is taken for the same one: `rackwright` passes on what the whole group may have received."""
 _LOOK_EVERY = 1.0
 """Seconds between tests of the terminal: make, as leader of a session, gets SIGHUP alone and waits for its children."""
 _PR_SET_PDEATHSIG = 1
@@ -28,7 +25,6 @@ class Child:
 
     def __init__(self, path: str, arguments: list[str], environ: Mapping[str, str]) -> None:
         self.interrupted_by = 0
-        self._interrupted_at = -math.inf
         self._own_pid = os.getpid()
         self._inherited = signal.pthread_sigmask(signal.SIG_BLOCK, {*_ENDING, signal.SIGQUIT, signal.SIGCHLD})
         self._pid = os.fork()
@@ -42,9 +38,9 @@ class Child:
         while True:
             received = signal.sigtimedwait({*_ENDING, signal.SIGQUIT, signal.SIGCHLD}, _LOOK_EVERY)
             if received and received.si_signo in _ENDING:
-                self._end(received.si_signo, received.si_code)
+                self._end(received.si_signo, received.si_code, received.si_pid)
             elif had_terminal and not self.interrupted_by and not os.isatty(2):
-                self._end(signal.SIGHUP, 0)
+                self._end(signal.SIGHUP, 0, 0)
             ended, status = os.waitpid(self._pid, os.WNOHANG)
             if ended:
                 os.kill(self._witness, signal.SIGKILL)
@@ -60,12 +56,14 @@ class Child:
         finally:
             os._exit(127)
 
-    def _end(self, number: int, code: int) -> None:
-        """Send the engine a signal that reached this process alone. A second one would end it without cleaning up."""
-        self.interrupted_by = self.interrupted_by or number
-        last, self._interrupted_at = self._interrupted_at, time.monotonic()
-        if number == signal.SIGTERM and self._interrupted_at - last < _SAME_EVENT:
+    def _end(self, number: int, code: int, sender: int) -> None:
+        """Send the engine a signal that reached this process alone. A second one would end it without cleaning up.
+
+        `rackwright` starts this process and passes on, as SIGTERM, a signal that the group may have received as well.
+        """
+        if self.interrupted_by and number == signal.SIGTERM and sender == os.getppid():
             return
+        self.interrupted_by = self.interrupted_by or number
         if number == signal.SIGHUP:
             number = signal.SIGINT  # A hangup ends the engine at once, with what it is creating unrecorded.
         elif code == _FROM_KERNEL or self._group_received_it():
@@ -75,6 +73,7 @@ class Child:
     def _group_received_it(self) -> bool:
         """Return whether the witness received the signal as well."""
         time.sleep(_DELIVERY)
+        signal.sigtimedwait({signal.SIGTERM}, 0)  # Service managers signal the members one by one, the one that passes it on first.
         ended, _ = os.waitpid(self._witness, os.WNOHANG)
         if ended:
             self._witness = self._fork_witness()
