@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,13 +19,13 @@ from shim import interruption
 CHECKOUT = Path(__file__).resolve().parents[2]
 ENGINE = """#!{python}
 import os, signal, sys, time
-received, log = [], open({log!r}, "a", buffering=1)
+received, log = [], os.open({log!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 def note(number, _):
     received.append(number)
-    log.write(signal.Signals(number).name + chr(10))
+    os.write(log, (signal.Signals(number).name + chr(10)).encode())  # A file object refuses a second write within the first.
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, note)
-log.write(str(os.getpid()) + chr(10))
+os.write(log, (str(os.getpid()) + chr(10)).encode())
 signals = os.environ.get("SIGNALS") == "1"
 while signals and len(received) < int(os.environ.get("WANTED", "1")):
     time.sleep(0.02)
@@ -119,10 +120,9 @@ def test_passed_on_signal_is_the_same_one(shim: Shim, first: signal.Signals) -> 
     """The command that started `pulumi` received it, too, and passes it on."""
     child = shim.start(SIGNALS="1")
     os.killpg(child.pid, first)
-    os.kill(child.pid, signal.SIGTERM)
-    wait_until(lambda: len(shim.noted()) > 1, pause=0.02)
-    os.kill(child.pid, signal.SIGTERM)
-    child.communicate(timeout=HANG_SECONDS)
+    while child.poll() is None:
+        os.kill(child.pid, signal.SIGTERM)
+        time.sleep(0.02)
     assert shim.noted()[1:] == [first.name]
     assert child.returncode == 128 + first
 
