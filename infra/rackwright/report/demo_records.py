@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from rackwright.report.schemas import schema_errors
+
 FOLDER: Final = "demos"
 """In the stack's folder."""
-SCHEMAS: Final[Mapping[str, str]] = {"train": "rackwright.demo/1", "finetune": "rackwright.finetune/1", "serve": "rackwright.serve/1"}
-"""Contract of the records of each kind."""
+SCHEMAS: Final[Mapping[str, str]] = {"train": "demo", "finetune": "finetune", "serve": "serve"}
+"""Name of the contract of the records of each kind."""
 
 
 def _started(file: Path) -> tuple[str, int]:
@@ -19,13 +21,13 @@ def _started(file: Path) -> tuple[str, int]:
 
 
 def records(folder: Path, kind: str) -> Iterator[dict[str, Any]]:
-    """Yield the records of a kind in a folder of records, the newest first; a file that is none is passed over."""
+    """Yield the records of a kind in a folder of records, the newest first. Files that break the contract are left out."""
     for file in sorted(folder.glob(f"{kind}-*.json"), key=_started, reverse=True):
         try:
             found = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue
-        if isinstance(found, dict) and found.get("schema") == SCHEMAS[kind]:
+        if isinstance(found, dict) and not schema_errors(SCHEMAS[kind], found):
             yield found
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from support.training_runs import disturbed, judged
 
 from rackwright.cli.render.demo import serving_text
 from rackwright.drivers import remote_exec, ssh_connections
@@ -136,7 +137,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     paths.inventory("lab-k8s-train").write_text(inventory_text("lab-k8s-train"))
     trained = paths.demos("lab-k8s-train") / "train-20261128T120000Z-abcd.json"
     trained.parent.mkdir(mode=0o700)
-    trained.write_text(json.dumps({"schema": "rackwright.demo/1", "folder": FOLDER}))
+    trained.write_text(json.dumps({**judged(disturbed(), None), "folder": FOLDER}))
     found = Cluster()
 
     async def reach(_stack: str, _nodes: Any, **_: Any) -> dict[str, str]:

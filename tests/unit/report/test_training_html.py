@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.training_runs import disturbed, judged
 
 from rackwright.report import store
 from rackwright.report.demo_records import last_records
@@ -119,10 +120,12 @@ def test_page_shows_newest_records_of_stack(report: Any, green: Any, tmp_path: P
     assert "Training" not in (tmp_path / store.HTML).read_text()
     folder = tmp_path / "demos"
     folder.mkdir()
-    (folder / "train-20261128T120000Z-aa.json").write_text(json.dumps({**TRAINED, "run": "train-old"}))
-    (folder / "train-20261128T130000Z-aa.json").write_text(json.dumps({**TRAINED, "run": "train-new"}))
+    trained = judged(disturbed(), None)
+    (folder / "train-20261128T120000Z-aa.json").write_text(json.dumps({**trained, "run": "train-old"}))
+    (folder / "train-20261128T130000Z-aa.json").write_text(json.dumps({**trained, "run": "train-new"}))
     (folder / "train-20261128T140000Z-aa.json").write_text("{")
-    (folder / "train-20261128T150000Z-aa.json").write_text(json.dumps({"schema": "rackwright.demo/9"}))
+    (folder / "train-20261128T150000Z-aa.json").write_text(json.dumps({**trained, "schema": "rackwright.demo/9"}))
+    (folder / "train-20261128T160000Z-aa.json").write_text(json.dumps({"schema": "rackwright.demo/1", "run": "train-incomplete"}))
     store.write_html(tmp_path)
     page = (tmp_path / store.HTML).read_text()
     assert "train-new" in page and "train-old" not in page
