@@ -17,7 +17,6 @@ from newcomer.leftovers import listing_script, parse_leftovers
 from newcomer.machine import ADMINISTRATOR, Machine
 
 STACK = "lab"
-_STACK_FILE = f"stacks/Pulumi.{STACK}.yaml"
 FIRST_UP_SECONDS = 7200.0
 """Without KVM and without caches the engine alone takes most of an hour."""
 STEP_SECONDS = 2700.0
@@ -36,11 +35,17 @@ class Journey:
     machine: Machine
     root: bool
     log: Log
+    stack: str = STACK
 
     @property
     def user(self) -> str:
         """Return the user whose Podman holds the nodes."""
         return "root" if self.root else ADMINISTRATOR
+
+    @property
+    def stack_file(self) -> str:
+        """Return the path of the stack file in the checkout."""
+        return f"stacks/Pulumi.{self.stack}.yaml"
 
     def run(self, command: str, timeout: float = STEP_SECONDS, title: str = "") -> CommandResult:
         """Run a command in the checkout, for root in a shell of sudo, and log its seconds."""
@@ -62,7 +67,7 @@ class Journey:
     def up(self, *options: str) -> CommandResult:
         """Run `pulumi up`, which has to succeed and to leave a passed verdict."""
         words = " ".join(("--yes", "--skip-preview", "--color", "never", *options))
-        result = self.use(f"pulumi up -s {STACK} {words}")
+        result = self.use(f"pulumi up -s {self.stack} {words}")
         assert result.ok, result.end
         assert self.report()["verdict"] == "passed"
         return result
@@ -87,11 +92,11 @@ class Journey:
 
     def report(self) -> Any:
         """Return the verdict on record."""
-        return json.loads(self.require(f"cat .rackwright/{STACK}/report.json").output)
+        return json.loads(self.require(f"cat .rackwright/{self.stack}/report.json").output)
 
     def drift(self) -> tuple[CommandResult, Any]:
         """Return how `rackwright drift` ended, and its report."""
-        result = self.use(f"rackwright drift {STACK} --json")
+        result = self.use(f"rackwright drift {self.stack} --json")
         assert "{" in result.output, result.end
         found, _ = json.JSONDecoder().raw_decode(result.output[result.output.index("{") :])
         return result, found
@@ -104,14 +109,14 @@ class Journey:
 
     def on_node(self, node: str, command: str) -> CommandResult:
         """Run a command on a node of the cluster; it has to end with 0."""
-        result = self.use(f"rackwright ssh {STACK} {node} {shlex.quote(command)}")
+        result = self.use(f"rackwright ssh {self.stack} {node} {shlex.quote(command)}")
         assert result.ok, result.end
         return result
 
     def set_workers(self, count: int) -> None:
         """Edit the number of workers in the stack file."""
         self.require(
-            f"sed -i -E '/worker:/s/count: [0-9]+/count: {count}/' {_STACK_FILE} && grep -q 'worker:.*count: {count}' {_STACK_FILE}"
+            f"sed -i -E '/worker:/s/count: [0-9]+/count: {count}/' {self.stack_file} && grep -q 'worker:.*count: {count}' {self.stack_file}"
         )
 
     def workers(self) -> str:
@@ -120,6 +125,6 @@ class Journey:
 
     def leftovers(self) -> list[str]:
         """Return what is left of the stack on the machine."""
-        listing = self.run(listing_script(STACK, root=self.root), title="list what is left")
+        listing = self.run(listing_script(self.stack, root=self.root), title="list what is left")
         assert listing.ok, listing.end
-        return parse_leftovers(listing.output, stack=STACK, user=self.user)
+        return parse_leftovers(listing.output, stack=self.stack, user=self.user)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import threading
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -45,11 +47,17 @@ def test_open_port_without_banner_is_no_silence(monkeypatch):
 
 def test_late_banner_after_connection_is_read():
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        address = ("127.0.0.1", listening.getsockname()[1])
-        accepting = f"import socket, time; caller, _ = socket.socket(fileno={listening.fileno()}).accept()"
-        slow = f"{accepting}; time.sleep(0.3); caller.send(b'SSH-2.0-x\\r\\nmore')"
-        with subprocess.Popen([sys.executable, "-c", slow], pass_fds=[listening.fileno()]):
-            assert tcp_banners.banner(*address, patience=0.1) == "SSH-2.0-x"
+
+        def send_late():
+            caller, _ = listening.accept()
+            with caller:
+                time.sleep(0.3)
+                caller.send(b"SSH-2.0-x\r\nmore")
+
+        server = threading.Thread(target=send_late)
+        server.start()
+        assert tcp_banners.banner(*listening.getsockname(), patience=0.1) == "SSH-2.0-x"
+        server.join()
 
 
 def test_outside_probe_prints_one_line_per_address(monkeypatch):
