@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import subprocess
 import sys
 import threading
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -45,13 +45,16 @@ def test_open_port_without_banner_is_no_silence(monkeypatch):
     assert tcp_banners.banner("127.0.0.1", port) == ""
 
 
-def test_late_banner_after_connection_is_read():
+def test_late_banner_after_connection_is_read(monkeypatch):
+    monkeypatch.setattr(tcp_banners, "WORDS", 60.0)
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def send_late():
             caller, _ = listening.accept()
             with caller:
-                time.sleep(0.3)
+                caller.settimeout(0.3)  # Longer than the patience of the client, which sends nothing.
+                with contextlib.suppress(TimeoutError):
+                    caller.recv(1)
                 caller.send(b"SSH-2.0-x\r\nmore")
 
         server = threading.Thread(target=send_late)
