@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,14 +54,17 @@ class Machines:
         hidden = [] if cgroups.is_cgroup_v2() else cgroups.hide_unmounted()
         for name in names:
             address = f"{self.network}.{10 + len(self.found)}"
+            # This machine does not reach the network of rootless containers: the first machine has a port forward, as behind a NAT router.
+            forward = {"ssh_address": "127.0.0.1", "port": _free_port(), "sshd_port": PORT} if os.geteuid() and not self.found else {}
+            published = ("--publish", f"127.0.0.1:{forward['port']}:{PORT}") if forward else ()
             podman(
                 *("run", "--detach", "--name", f"{self.name}-{name}", "--hostname", f"vm-{name}", "--label", f"{_LABEL}={self.name}"),
-                *("--no-hosts", "--http-proxy=false", "--systemd=always", "--network", self.name, "--ip", address, *limits()),
+                *("--no-hosts", "--http-proxy=false", "--systemd=always", "--network", self.name, "--ip", address, *published, *limits()),
                 *("--cap-add", "SYS_ADMIN,NET_ADMIN,MKNOD", "--device", "/dev/fuse"),
                 *(word for device in self.devices for word in ("--device", device)),
                 *(self.image, "/bin/sh", "-c", "; ".join([*hidden, "exec /sbin/init"])),
             )
-            self.found[name] = {"address": address, "host_key": self.set_up(name)}
+            self.found[name] = {"address": address, "host_key": self.set_up(name), **forward}
 
     def set_up(self, name: str) -> str:
         """Create its user and its host keys; return the fingerprint as on its console."""
@@ -76,6 +81,11 @@ class Machines:
         for listing, removal in ((("ps", "-a"), ("rm", "--force", "--time", "0", "--volumes")), (("network", "ls"), ("network", "rm"))):
             if names := podman(*listing, "-q", "--filter", label).split():
                 podman(*removal, *names)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
 
 
 def podman(*arguments: str, stdin: str = "") -> str:

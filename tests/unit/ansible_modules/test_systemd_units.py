@@ -381,6 +381,8 @@ def test_a_start_that_waits_for_ever_is_an_error_and_shows_what_it_waits_for(
     systemctl.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setattr(systemd, "LONGEST_CALL", 0.3)
+    wait = systemd.run_patiently
+    monkeypatch.setattr(systemd, "run_patiently", lambda words, limit, env: wait(words, 60 if "list-jobs" in words else limit, env))
     monkeypatch.setattr(slowness, "slowness", lambda: 1)
     with pytest.raises(
         units.UnitError, match=r"start -- slurmd\.service: not finished after 0 s; systemd.s queue: 80 remote-fs\.target start waiting"

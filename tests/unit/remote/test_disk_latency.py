@@ -28,6 +28,12 @@ def test_folder_that_cannot_be_written_ends_with_the_reason(tmp_path: Path) -> N
         disk_latency.main({"folder": str(tmp_path / "gone"), "writes": 3, "seconds": 60.0})
 
 
+def test_missing_folder_of_a_file_system_without_a_device_ends_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk_latency, "mounted", lambda *_: ("tmpfs", "tmpfs"))
+    with pytest.raises(SystemExit, match="gone cannot be written: No such file or directory"):
+        disk_latency.main({"folder": str(tmp_path / "gone"), "writes": 3, "seconds": 60.0})
+
+
 def test_write_that_hangs_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     release = tmp_path / "release"
     os.mkfifo(release)
@@ -87,5 +93,9 @@ def test_file_system_of_a_folder_is_found(case):
 
 def test_limit_ends_the_writes_of_a_slow_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fdatasync", lambda _handle: time.sleep(0.02))
-    found = disk_latency.main({"folder": str(tmp_path), "writes": 10_000, "seconds": 0.1})
-    assert 0 < len(found["seconds"]) < 10_000
+    for seconds in (0.1, 1.0, 10.0):  # On a busy machine the first write begins late.
+        written = len(disk_latency.main({"folder": str(tmp_path), "writes": 10_000, "seconds": seconds})["seconds"])
+        assert written < 10_000
+        if written:
+            return
+    pytest.fail("no write is counted")

@@ -45,6 +45,9 @@ class Child:
             if ended:
                 os.kill(self._witness, signal.SIGKILL)
                 os.waitpid(self._witness, 0)
+                if self.interrupted_by:  # A signal that is passed on again must not end this process before it prints how to continue.
+                    for number in _ENDING:
+                        signal.signal(number, signal.SIG_IGN)
                 signal.pthread_sigmask(signal.SIG_SETMASK, self._inherited)
                 return status
 

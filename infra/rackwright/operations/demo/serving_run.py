@@ -114,8 +114,10 @@ class ServingRun:
         """Observe until the goal is reached; record an error if it is not within the time limit, or cannot be."""
         limit = _LONGEST * await asyncio.to_thread(slowness)
         deadline, reasons = time.monotonic() + limit, [""]
-        while time.monotonic() < deadline:
+        is_over = False
+        while not is_over:
             seen = await self._observe(name)
+            is_over = time.monotonic() >= deadline
             if seen is None:
                 continue
             if goal(seen):

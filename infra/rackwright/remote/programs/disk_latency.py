@@ -26,7 +26,10 @@ READS, SECTORS_READ, WRITES, SECTORS_WRITTEN = 0, 2, 4, 6
 def main(request: dict[str, Any]) -> dict[str, Any]:
     """Measure as long as the request says. A write that hangs is left behind: its process ends with it."""
     folder, limit = request["folder"], request["seconds"]
-    file_system, device = mount_of(folder)
+    try:
+        file_system, device = mount_of(folder)
+    except OSError as error:
+        sys.exit(f"{folder} cannot be written: {error.strerror}")
     disks = disks_of(os.path.realpath(device)) if os.path.exists(device) else set()
     before, began = completed(disks), time.monotonic()
     receiving, sending = os.pipe()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -28,6 +29,12 @@ def _without_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(network, "request_head", lambda address: "")
     monkeypatch.setattr(downloads, "package_index", lambda machine: ("https://index.example.org/simple", ""))
     monkeypatch.setattr(capacity, "bind_error", lambda address, port: 0)
+
+
+@pytest.fixture(autouse=True)
+def _with_large_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder of the tests may be a small tmpfs."""
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=100 * 2**30))
 
 
 @pytest.fixture
