@@ -80,8 +80,10 @@ def _serve(connection: socket.socket, door: SshServer, host_key: paramiko.PKey) 
     transport.add_server_key(host_key)
     with suppress(EOFError, OSError, paramiko.SSHException):
         transport.start_server(event=threading.Event(), server=door)
+    channels = []  # paramiko closes a channel that nothing refers to: the client may send its command later than it opens the channel.
     while transport.is_active():
         channel = transport.accept(0.2)
+        channels.append(channel)
         beyond = getattr(door, "beyond", {}).get(channel.chanid) if channel is not None else None
         if channel is not None and beyond is not None:
             threading.Thread(target=_pass_on, args=(channel.recv, beyond.sendall), daemon=True).start()
