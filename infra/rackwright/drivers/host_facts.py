@@ -100,6 +100,9 @@ left=$(ours; for unit in slurmd slurmctld slurmdbd; do [ "$(systemctl is-active 
 """
 """Files of the roles have a mark in their first three lines; without a marked file nothing is changed. Users, packages and data stay. A
 mount whose server has been removed before is given up after 20 s."""
+_LONGEST_CLEAN: Final = 600.0
+"""Seconds for it: it prints nothing, systemd kills a service that does not stop after 90 s (DefaultTimeoutStopSec, systemd-system.conf(5)),
+and there are a few of them and of mounts."""
 
 
 _NO_SERIALS: Final = frozenset(
@@ -311,7 +314,7 @@ def _mark(key: str) -> str:
 
 def clean(session: Session) -> None:
     """Stop the stack's services and remove the files of its roles."""
-    result = session.run(_CLEAN, root=True)
+    result = session.run(_CLEAN, root=True, silence=_LONGEST_CLEAN)
     if result.status != 0:
         raise LoginRefusedError(f"{session.route}: cannot be cleaned: {result.stderr}")
 

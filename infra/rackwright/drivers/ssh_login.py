@@ -36,7 +36,7 @@ _PAUSE: Final = 1.0
 _AUTHENTICATION: Final = 6
 """Ratio of the limit for authentication to that of other steps: paramiko's own is 30 s."""
 _COMMAND: Final = 60.0
-"""Time limit of a command, in seconds."""
+"""Seconds that a command may print nothing, on a machine of usual speed."""
 _AT_ONCE: Final = 8
 """Number of parallel logins on one machine. sshd drops some from the eleventh on (MaxStartups 10:30:100, sshd_config(5)), and one
 machine may be the jump host of a whole rack."""
@@ -158,17 +158,17 @@ class Session:
         key = self._transport.get_remote_server_key()
         return f"{key.get_name()} {key.get_base64()}"
 
-    def run(self, script: str, *, root: bool = False) -> CommandResult:
-        """Run a shell script as the login user, or as root."""
+    def run(self, script: str, *, root: bool = False, silence: float = _COMMAND) -> CommandResult:
+        """Run a shell script as the login user, or as root. It may print nothing for `silence` seconds, longer on a slow machine."""
         shell = f"sh -c {shlex.quote(script)}"
         try:
-            return self._run(f"sudo -n -- {shell}" if root and self.route.user != "root" else shell)
+            return self._run(f"sudo -n -- {shell}" if root and self.route.user != "root" else shell, silence * _slowness())
         except (OSError, EOFError, paramiko.SSHException) as error:
             raise HostUnreachableError(f"{self.route}: stopped responding: {error or type(error).__name__}", hint=_REACH) from None
 
-    def _run(self, command: str) -> CommandResult:
+    def _run(self, command: str, silence: float) -> CommandResult:
         channel = self._transport.open_session(timeout=self._limit)
-        channel.settimeout(_COMMAND)
+        channel.settimeout(silence)
         channel.exec_command(command)
         channel.shutdown_write()
         with channel.makefile("rb") as out, channel.makefile_stderr("rb") as err:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from support.hang import HANG_SECONDS
 from rackwright.drivers import ssh_login
 from rackwright.drivers.host_facts import Declared
 from rackwright.drivers.preflight import PreflightRequest, PreflightResult, run_preflight
-from rackwright.drivers.ssh_login import SshRoute, fingerprint
+from rackwright.drivers.ssh_login import HostUnreachableError, SshRoute, fingerprint, login
 
 _HOST_KEY = paramiko.ECDSAKey.generate()
 _MINE = paramiko.ECDSAKey.generate()
@@ -140,3 +141,18 @@ def test_slow_machine_is_inspected_at_another_attempt(route: SshRoute, keys: lis
         [PreflightRequest(route, _DECLARED)], keys, via=None, adopted=False, budget=ssh_login.ConnectBudget(HANG_SECONDS)
     )
     assert found.fits and not failures
+
+
+def test_silent_command_is_awaited_longer_on_slow_machine(
+    route: SshRoute, keys: list[Path], door: SshServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cleaning a machine prints nothing while its services stop. A machine that is given up keeps the configuration and the stack's key."""
+    stopped = threading.Event()
+    door.answer = lambda command: (0, "clean" if stopped.wait(HANG_SECONDS) else "", "")
+    monkeypatch.setattr(ssh_login, "_slowness", lambda: 1)
+    with login(route, keys) as session, pytest.raises(HostUnreachableError, match="stopped responding"):
+        session.run("true", silence=0.05)
+    monkeypatch.setattr(ssh_login, "_slowness", lambda: 1000)
+    with login(route, keys) as session:
+        threading.Timer(0.3, stopped.set).start()
+        assert session.run("true", silence=0.05).output == "clean"

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.hang import HANG_SECONDS
 
 from rackwright.drivers import host_facts
 from rackwright.drivers.host_facts import Declared, Facts, mismatches
@@ -37,12 +38,12 @@ class Console:
     def __init__(self, home: Path, root: CommandResult | None = None) -> None:
         self.route, self.home, self.root = SshRoute("worker0", "192.0.2.10", 22, "admin", "SHA256:x"), home, root
 
-    def run(self, script: str, *, root: bool = False) -> CommandResult:
+    def run(self, script: str, *, root: bool = False, silence: float = HANG_SECONDS) -> CommandResult:
         """Run a script, or give the prepared answer."""
         if root and self.root is not None:
             return self.root
         ended = subprocess.run(
-            ["sh", "-c", script], env={**os.environ, "HOME": str(self.home)}, capture_output=True, text=True, check=False
+            ["sh", "-c", script], env={**os.environ, "HOME": str(self.home)}, capture_output=True, text=True, check=False, timeout=silence
         )
         return CommandResult(ended.returncode, ended.stdout, ended.stderr)
 
