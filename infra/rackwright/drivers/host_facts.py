@@ -101,8 +101,8 @@ left=$(ours; for unit in slurmd slurmctld slurmdbd; do [ "$(systemctl is-active 
 """Files of the roles have a mark in their first three lines; without a marked file nothing is changed. Users, packages and data stay. A
 mount whose server has been removed before is given up after 20 s."""
 _LONGEST_CLEAN: Final = 600.0
-"""Seconds for it: it prints nothing, systemd kills a service that does not stop after 90 s (DefaultTimeoutStopSec, systemd-system.conf(5)),
-and there are a few of them and of mounts."""
+"""Seconds that this script may take; it prints nothing. It stops several services, which systemd kills after 90 s each
+(DefaultTimeoutStopSec, systemd-system.conf(5)), and gives up mounts after 20 s each."""
 
 
 _NO_SERIALS: Final = frozenset(

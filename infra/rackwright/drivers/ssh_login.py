@@ -161,8 +161,11 @@ class Session:
     def run(self, script: str, *, root: bool = False, silence: float = _COMMAND) -> CommandResult:
         """Run a shell script as the login user, or as root. It may print nothing for `silence` seconds, longer on a slow machine."""
         shell = f"sh -c {shlex.quote(script)}"
+        silence *= _slowness()
         try:
-            return self._run(f"sudo -n -- {shell}" if root and self.route.user != "root" else shell, silence * _slowness())
+            return self._run(f"sudo -n -- {shell}" if root and self.route.user != "root" else shell, silence)
+        except TimeoutError:
+            raise HostUnreachableError(f"{self.route}: stopped responding: no output for {silence:.0f} s", hint=_REACH) from None
         except (OSError, EOFError, paramiko.SSHException) as error:
             raise HostUnreachableError(f"{self.route}: stopped responding: {error or type(error).__name__}", hint=_REACH) from None
 
